@@ -19,6 +19,9 @@ PYTEST := $(BIN)/python -m pytest
 TWO    := -n 2 --dist worksteal
 SUBMAKE := $(MAKE) --no-print-directory
 
+# Where this is set, every process compiles all modules that it imports; empty means that they are kept.
+export PYTHONDONTWRITEBYTECODE :=
+
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-board setup-demo setup-spark setup-test hooks demo spark-demo board screenshots bench test test-core test-kafka test-nojit test-spark \
         slow-nojit spark-classes docs docs-test slow faults spark-versions cluster fuzz mutants lowest dist dist-spark check format clean

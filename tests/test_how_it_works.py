@@ -21,7 +21,7 @@ NAMES = sorted(set(re.findall(r"`([a-z_]+(?:\.[A-Za-z_]+)+)`", WALK)))
 
 def test_the_walk_names_its_steps() -> None:
     assert len(NAMES) > 20
-    assert "engine.session.Session.push" in NAMES
+    assert "engine.fold.Fold.begin" in NAMES
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -32,7 +32,7 @@ def test_every_function_of_the_walk_exists(name: str) -> None:
 
 
 def test_a_name_that_does_not_exist_is_found_out() -> None:
-    assert not resolves("skyband.engine.session.Session.pushes")
+    assert not resolves("skyband.engine.fold.Fold.begins")
 
 
 def resolves(name: str) -> bool:

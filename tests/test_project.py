@@ -99,6 +99,15 @@ def test_workflows_run_targets_that_exist(path: Path) -> None:
     assert asked <= targets
 
 
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_actions_are_pinned_by_commit(path: Path) -> None:
+    """A tag can be moved to other code; the comment tells people and dependabot its name."""
+    uses = re.findall(r"^.*\buses:.*$", path.read_text(encoding="utf-8"), re.MULTILINE)
+    assert uses
+    pinned = re.compile(r"uses: [\w-]+/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$")
+    assert [line for line in uses if not pinned.search(line)] == []
+
+
 def test_make_reads_every_folder_that_has_tests_on_spark() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     told = re.search(r"^SPARK +:= .*? ((?:tests/\w+ ?)+)$", makefile, re.MULTILINE)
@@ -135,6 +144,19 @@ def test_ci_fails_when_it_takes_too_long(tmp_path: Path, limit: int, code: int) 
     assert done.returncode == code
     assert re.search(r"all passed in \d+ s\n(    \d+ s  make [a-z-]+\n)+$", done.stdout)
     assert ("at most -1 s are allowed" in done.stderr) == bool(code)
+
+
+def test_python_keeps_what_it_compiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else every process compiles all modules that it imports; Spark's workers do, too."""
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    shows = f"{sys.executable} -c 'import sys; print(sys.dont_write_bytecode)'"
+    assert set(re.findall(r"^(?:True|False)$", ci(tmp_path, shows).stdout, re.MULTILINE)) == {
+        "False"
+    }
+    (tmp_path / "shows.mk").write_text(f"include Makefile\nshows:\n\t@{shows}\n")
+    command = ["make", "--no-print-directory", "--file", str(tmp_path / "shows.mk"), "shows"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)

@@ -1,5 +1,5 @@
 # %% [markdown]
-# # Trending stations of a bike network
+# # Stations in demand of a bike network
 #
 # Which stations are in demand *now*? A window of an hour counts a ride from 59 minutes ago fully and one from 61 minutes
 # ago not at all. With a decay window, a ride counts half after each half-life, so old rides fade instead of dropping out.
@@ -51,8 +51,8 @@ rides.num_rows
 
 # %%
 window = sb.DecayWindow("10 minutes", slide="15 minutes")
-trending = sb.HeavyHitters(k=5, item="station", time="time", window=window)
-answers = list(sb.watch(rides, trending))
+demand = sb.HeavyHitters(k=5, item="station", time="time", window=window)
+answers = list(sb.watch(rides, demand))
 for answer in answers[-8:-3]:
     rows = answer.table.to_pylist()
     print(f"{answer.end:%H:%M}", ", ".join(f"{r['station']} {r['count']:.1f}" for r in rows[:3]))
@@ -80,4 +80,4 @@ plot.totals(answers, top=5, title="Decayed rides of the five stations")
 
 # %% [markdown]
 # Every count shrinks at the same pace, so the order changes only when rides come. See [windows](../windows.md) for what
-# decay means exactly, and [the recipe](../recipes/trending.md) for the short form.
+# decay means exactly, and [the recipe](../recipes/popular.md) for the short form.

@@ -13,7 +13,14 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from skyband.errors import DataError, EngineError, QueryError, SchemaError, SkybandError
+from skyband.errors import (
+    DataError,
+    EngineError,
+    QueryError,
+    SchemaError,
+    SkybandError,
+    SkybandWarning,
+)
 from skyband.query import (
     FusedTopK,
     HeavyHitters,
@@ -49,6 +56,7 @@ __all__ = [
     "QueryError",
     "SchemaError",
     "SkybandError",
+    "SkybandWarning",
     "Skyline",
     "SkylineJoin",
     "Source",

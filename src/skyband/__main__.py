@@ -14,13 +14,18 @@ def main() -> None:
     try:
         import rich  # noqa: F401
         import typer  # noqa: F401
+
+        from skyband.cli.app import app
+
+        app(sys.argv[1:] or ["demo"], prog_name="skyband")
     except ImportError as missing:
+        if missing.name not in ("rich", "typer"):
+            raise
         hint = f"the command line needs {missing.name}: {how_to_install('cli')}"
         print(f"skyband: {hint}", file=sys.stderr)
         raise SystemExit(2) from None
-    from skyband.cli.app import app
-
-    app(sys.argv[1:] or ["demo"], prog_name="skyband")
+    except KeyboardInterrupt:  # before a verb begins
+        raise SystemExit(130) from None
 
 
 if __name__ == "__main__":

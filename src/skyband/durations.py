@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from datetime import timedelta
 from fractions import Fraction
+from typing import Any
+
+import numpy as np
 
 from skyband.errors import QueryError
 
 __all__ = ["Duration", "duration_text", "parse_duration"]
 
-Duration = str | timedelta | int
+Duration = str | timedelta | np.timedelta64 | int
 
 _UNITS = {
     1: ("us", "µs", "μs", "microsecond", "microseconds"),
@@ -33,8 +36,8 @@ def parse_duration(value: Duration, what: str = "duration") -> int:
     >>> parse_duration("1 minute 30 seconds"), parse_duration("250 ms")
     (90000000, 250000)
     """
-    if isinstance(value, timedelta):
-        return value // timedelta(microseconds=1)
+    if isinstance(value, (timedelta, np.timedelta64)):
+        return _microseconds(value, what)
     if not isinstance(value, str):
         raise QueryError(
             f"{what} must be a string such as '10 minutes' or a timedelta, not {value!r}"
@@ -76,6 +79,25 @@ def parse_duration(value: Duration, what: str = "duration") -> int:
             f"{what} {value!r} is not a whole number of microseconds; round it to microseconds"
         )
     return int(total)
+
+
+def _microseconds(value: Any, what: str) -> int:
+    """A duration of Python, numpy or pandas; the last two may be finer than a microsecond."""
+    one: Any = timedelta(microseconds=1)
+    rest: Any = getattr(value, "nanoseconds", 0)  # of pandas
+    if isinstance(value, np.timedelta64):
+        unit, one = np.datetime_data(value)[0], np.timedelta64(1, "us")
+        if unit in ("Y", "M", "generic") or np.isnat(value):
+            raise QueryError(
+                f"{what} {value!r} has no fixed length; give weeks, days, hours, minutes, seconds "
+                "or less, for example np.timedelta64(30, 'D')"
+            )
+        rest = (value % one) / one
+    if rest:
+        raise QueryError(
+            f"{what} {value!r} is not a whole number of microseconds; round it to microseconds"
+        )
+    return int(value // one)
 
 
 def duration_text(microseconds: int) -> str:

@@ -6,6 +6,8 @@ SkybandError            anything Skyband raises on purpose
 ├── DataError           some rows are bad or late; no row of their batch was applied
 └── EngineError         this engine, state or machine cannot do what was asked
 
+SkybandWarning          rows were left out, as ``on_bad="skip"`` asks
+
 Every message says what was found, what was expected and what to do about it.
 """
 
@@ -17,12 +19,17 @@ __all__ = [
     "QueryError",
     "SchemaError",
     "SkybandError",
+    "SkybandWarning",
     "how_to_install",
 ]
 
 
 class SkybandError(Exception):
     """The base class of every error that Skyband raises on purpose."""
+
+
+class SkybandWarning(UserWarning):
+    """``rank`` left rows out, as ``on_bad="skip"`` asks; the message says how many, and why."""
 
 
 class QueryError(SkybandError, ValueError):

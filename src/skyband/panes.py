@@ -152,14 +152,14 @@ class DecayPanes(Panes):
 
     @property
     def memory(self) -> int:
-        """Rows that are older than this are gone: 1,000 half-lives."""
+        """What has had no row for so long is forgotten: 1,000 half-lives."""
         return 1_000 * self.half_life
 
     def start_of(self, window: Any) -> Any:
         return np.full_like(window, NO_START)
 
     def first_pane(self, window: Any) -> Any:
-        """The first pane that may hold rows that are not gone."""
+        """The first pane with rows that still keep their group in the answer."""
         memory = min(self.memory, _FAR)
         ends = np.maximum(self.end_of(window), memory - _FAR)
         return np.minimum(self.pane_of(ends - memory), window)

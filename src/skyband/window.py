@@ -35,7 +35,8 @@ def _fits(name: str, ticks: int) -> None:
 
 
 def _is_integer(value: object) -> bool:
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    # To numpy, a duration is an integer too.
+    return isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.timedelta64))
 
 
 def _ticks(given: Mapping[str, Any], free: Mapping[str, Any]) -> tuple[dict[str, int], bool]:
@@ -96,7 +97,8 @@ class TimeWindow(EventWindow):
     """Windows ``[end - size, end)`` whose ends are the multiples of ``slide`` since the epoch.
 
     ``slide`` defaults to ``size`` (tumbling windows). Rows may come up to ``lateness`` behind the
-    greatest time seen. Durations are strings, timedeltas or, over an integer time column, integers.
+    greatest time seen. Durations are strings, timedeltas (of Python, numpy or pandas) or, over an
+    integer time column, integers.
 
     >>> TimeWindow("10 minutes", slide="1 minute", lateness="30 seconds").panes.per_window
     10

@@ -111,7 +111,7 @@ def test_alerts_on_spark() -> None:
     assert got.select(names).to_pylist() == wanted
     assert got.column_names == [*names, "score", "ts"]
     assert any(row["change"] == "leave" for row in wanted)
-    assert plan.identity["changes"] == ["enter", "leave"]
+    assert plan.first.identity["changes"] == ["enter", "leave"]
 
 
 # The rank of one ----------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import io
 import json
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -16,7 +17,7 @@ import skyband as sb
 
 pytest.importorskip("typer")
 
-from support.command_line import FIVE_MINUTES, TERMINAL, TIMED, TOP, bad, good, run, table
+from support.command_line import FIVE_MINUTES, PLAIN, TERMINAL, TIMED, TOP, bad, good, run, table
 
 
 @pytest.fixture
@@ -72,6 +73,34 @@ class TestFormats:
         assert text.count("flow-") == 6
         assert "[0, 4)" in text
         assert "[8, 12)" in text
+
+    @pytest.mark.parametrize("words", [(), ("--watch",)])
+    def test_a_sum_of_weights_is_called_so(self, flows: Path, words: tuple[str, ...]) -> None:
+        query = ("heavy-hitters", flows, "-k", 2, "--item", "service", "--count", 6, *words)
+        heads = good(*query, "--weight", "bytes", env=TERMINAL if words else PLAIN)
+        assert "sum of bytes" in heads
+        assert "count" not in heads
+        assert "count" in good(*query, env=TERMINAL if words else PLAIN)
+        assert '"count"' in good(*query, "--weight", "bytes", "-f", "csv")
+
+    def test_compiling_is_no_reading(
+        self, flows: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        from skyband.embedded import run as running
+        from skyband.kernels.core import notice
+
+        now, rank_with = [0.0], running.rank_with
+
+        def slow(*given: Any) -> pa.Table:
+            now[0] += 1
+            with notice.waiting():
+                now[0] += 20
+            return rank_with(*given)
+
+        monkeypatch.setattr(notice, "time", SimpleNamespace(perf_counter=lambda: now[0]))
+        monkeypatch.setattr(running, "rank_with", slow)
+        result = run("topk", flows, *TIMED, "-o", tmp_path / "out.csv")
+        assert "12 rows read in 1.00 s" in result.stderr
 
     def test_the_table_says_what_it_leaves_out(self, flows: Path) -> None:
         text = good("topk", flows, *TIMED)
@@ -309,6 +338,22 @@ class TestMistakes:
         result = run("topk", path, *TOP, "--count", 1, "--on-bad", "skip", "-f", "csv")
         assert result.exit_code == 0
         assert "1 bad row left out" in result.stderr
+
+    def test_a_where_that_matches_no_row(self, flows: Path) -> None:
+        """What the column holds is said; the exit code is 0, for an empty answer is an answer."""
+        for more in ((), ("--watch", "--format", "json"), ("--changes",)):
+            result = run("topk", flows, *TIMED, "--where", "service=webb", *more)
+            assert result.exit_code == 0
+            said = "no row has --where service=webb; service has dns, web"
+            assert result.stderr.splitlines() == [said]
+        many = run("topk", flows, *TIMED, "--where", "flow=flow,flow-12")
+        first = ", ".join(f"flow-{m}" for m in (0, 1, 10, 11, 2, 3, 4, 5))
+        said = f"no row has --where flow=flow,flow-12; flow has {first}, and 4 more"
+        assert many.stderr.splitlines() == [said]
+        together = run("topk", flows, *TIMED, "--where", "service=web", "--where", "flow=flow-1")
+        said = "no row has --where service=web and --where flow=flow-1 together"
+        assert together.stderr.splitlines() == [said]
+        assert run("topk", flows, *TIMED, "--where", "service=web").stderr == ""
 
     def test_required_words(self, flows: Path) -> None:
         result = run("topk", flows, "--score", "bytes", "--count", 3)

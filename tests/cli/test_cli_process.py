@@ -5,11 +5,14 @@ from __future__ import annotations
 import io
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -116,6 +119,21 @@ class TestStandardInput:
         with pytest.raises(sb.SchemaError, match="standard input could not be read"):
             list(stdin_batches(io.BytesIO(b"a,b\n1,2\n1,2,3\n")))
 
+    def test_no_thread_holds_text_that_could_not_be_parsed(self) -> None:
+        """Arrow's threads let go of it later; a process that has ended meanwhile would abort."""
+        from skyband.cli import stdin
+
+        for number in range(30):
+            text = b"a,b\n1,2\n1,2,3\n" + b"1,2\n" * (1_000_000 + number)
+            holders = sys.getrefcount(text)
+            try:
+                stdin._csv(text, None, None)
+            except ValueError:
+                pass
+            else:
+                pytest.fail("it was parsed")
+            assert sys.getrefcount(text) == holders
+
 
 class TestDemo:
     def test_without_a_terminal(self) -> None:
@@ -123,6 +141,7 @@ class TestDemo:
         assert text.count("1. ") >= 10
         assert "Try next:" in text
         assert "M rows/s" in text
+        assert "compiling" not in text
 
     def test_what_it_suggests_works(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.chdir(tmp_path)
@@ -133,6 +152,20 @@ class TestDemo:
             words = command.partition("skyband ")[2].split()
             result = run(*words)
             assert result.exit_code == 0, (command, result.output)
+
+    def test_saves_the_stream_that_it_shows(self, tmp_path: Path) -> None:
+        from rich.console import Console
+
+        from skyband.cli.demo import _Show
+        from skyband.cli.view import answer_line
+
+        good("demo", "--save", tmp_path / "flows.parquet", "--seed", 3)
+        saved = pq.read_table(tmp_path / "flows.parquet")
+        (query, _) = _Show(Console()).queries.values()
+        lines = {answer_line(each, query, changes=False) for each in sb.watch(saved, query)}
+        shown = [line for line in good("demo", "--seed", 3).splitlines() if "1. " in line]
+        assert len(shown) > 5
+        assert set(shown) <= lines
 
     def test_the_same_stream_for_the_same_seed(self) -> None:
         from skyband.cli.flows import flows
@@ -194,6 +227,74 @@ class TestProcess:
             "skyband: the command line needs typer: pip install 'skyband[cli]'"
             " (in a checkout: pip install -e '.[cli]')\n"
         )
+
+
+class TestInterrupts:
+    """Ctrl-C: exit code 130, no traceback, and no file that is half written."""
+
+    def test_while_it_works(self) -> None:
+        draws = np.random.default_rng(1).random((6_000, 3))
+        rows = [f"1,{a},{b},{c},{-a - b - c}\n" for a, b, c in draws.tolist()]  # all in the skyline
+        for wait in (0.05, 0.15, 0.25, 0.35, 0.45):
+            with subprocess.Popen(
+                [sys.executable, "-m", "skyband", "skyline", "-", "--prefer", "a=min,b=min,c=min",
+                 "--prefer", "d=min", "--time", "t", "--window", "1", "-f", "json"],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            ) as process:  # fmt: skip
+                assert process.stdin is not None
+                assert process.stdout is not None
+                assert process.stderr is not None
+                process.stdin.write("t,a,b,c,d\n0,0.5,0.5,0.5,0.5\n1,2.5,2.5,2.5,2.5\n")
+                process.stdin.flush()
+                assert json.loads(process.stdout.readline())["t"] == 0
+                process.stdin.write("".join([*rows, "2,0.5,0.5,0.5,0.5\n"]))
+                process.stdin.flush()
+                time.sleep(wait)
+                process.send_signal(signal.SIGINT)
+                code = process.wait(timeout=100)
+                assert (code, process.stderr.read()) == (130, "")
+
+    def test_before_a_verb_begins(self) -> None:
+        """Python itself prints a traceback until `main` is called."""
+        code = (
+            "import os, signal, sys\n"
+            "class Interrupted:\n"
+            "    def find_spec(self, name, *rest):\n"
+            "        if name == 'rich': os.kill(os.getpid(), signal.SIGINT)\n"
+            "sys.meta_path.insert(0, Interrupted())\n"
+            "from skyband.__main__ import main\n"
+            "main()"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, timeout=100, check=False
+        )
+        assert (done.returncode, done.stderr) == (130, b"")
+
+    @pytest.mark.parametrize("shape", ["json", "csv", "parquet"])
+    def test_a_file_keeps_what_it_had(self, tmp_path: Path, shape: str) -> None:
+        from skyband.cli.choices import Format
+        from skyband.cli.output import writer
+
+        def interrupted(output: Path) -> None:
+            with writer(Format(shape), output) as out:
+                out.write(table())
+                raise KeyboardInterrupt
+
+        path, link = tmp_path / "out", tmp_path / "link"
+        path.write_text("old")
+        link.symlink_to(path)
+        path.chmod(0o604)
+        for output in (path, link):
+            with pytest.raises(KeyboardInterrupt):
+                interrupted(output)
+            assert path.read_text() == "old"
+            assert set(tmp_path.iterdir()) == {path, link}
+        with writer(Format(shape), link) as out:
+            out.write(table())
+        assert path.read_bytes()[:3] != b"old"
+        assert link.is_symlink()
+        assert path.stat().st_mode & 0o777 == 0o604
+        assert set(tmp_path.iterdir()) == {path, link}
 
 
 @pytest.mark.spark

@@ -21,7 +21,15 @@ from skyband.cli import fields as cli_fields  # noqa: E402
 from skyband.cli.app import app  # noqa: E402
 from skyband.cli.explain import as_options  # noqa: E402
 from skyband.cli.verbs import add_verb  # noqa: E402
-from support.command_line import FIVE_MINUTES, good  # noqa: E402
+from support.command_line import FIVE_MINUTES, good, run  # noqa: E402
+
+
+def required(kind: type[Query]) -> list[str]:
+    """The options that a query must have, as its help shows them."""
+    from skyband.cli.options import example_of
+
+    words = example_of(kind).partition(" --time")[0].split()
+    return words[next(i for i, word in enumerate(words) if word.startswith("--")) :]
 
 
 class TestFields:
@@ -42,6 +50,25 @@ class TestFields:
         for kind in Query.__subclasses__():
             own = {p.name for p in cli_fields.field_parameters(kind)}
             assert not own & {p.name for p in common_parameters(kind)}, kind
+
+    def test_help_lists_the_windows_that_a_query_takes(self) -> None:
+        from skyband import registry
+
+        words = {"decay": "--half-life", "landmark": "--since"}
+        for kind in Query.__subclasses__():
+            if kind.__module__.startswith("skyband."):
+                verb = cli_fields.verb_of(kind)
+                text, refused = good(verb, "--help"), run(verb, "x", *required(kind)).stderr
+                for sort, word in words.items():
+                    takes = bool(registry.algorithms(kind.kind, sort))
+                    assert (word in text) == (word in refused) == takes, (verb, word)
+
+    def test_help_names_pages_that_say_more(self) -> None:
+        pages = {
+            verb: re.findall(r"docs/\w+[.]md", good(verb, "--help"))
+            for verb in ("pipeline", "serve")
+        }
+        assert pages == {"pipeline": ["docs/jobs.md"], "serve": ["docs/serve.md"]}
 
     def test_a_new_query_appears_by_itself(self) -> None:
         @dataclass(frozen=True, kw_only=True)

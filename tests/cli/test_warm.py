@@ -53,8 +53,6 @@ def test_what_jobs_need_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     compiled: list[str] = []
     monkeypatch.setattr(warm, "cases", lambda names: [])
     monkeypatch.setattr("skyband.kernels.core.patient.hurry", lambda: None)
-    name = "skyband.kernels.core.messages.take_no_messages"
-    monkeypatch.setattr(name, lambda: compiled.append("messages"))
     own = records.match_records
 
     def matched(*given: Any) -> int:
@@ -63,7 +61,7 @@ def test_what_jobs_need_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("skyband.spark.record_layout.match_records", matched)
     assert run("warm").exit_code == 0
-    assert set(compiled) == {"messages", "records"}
+    assert set(compiled) == {"records"}
     compiled.clear()
     assert run("warm", "skyline").exit_code == 0
     assert not compiled

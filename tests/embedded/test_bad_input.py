@@ -96,7 +96,8 @@ def test_bad_rows(name: str, value: Any, told: str) -> None:
     table = GOOD.set_column(GOOD.column_names.index(name), name, pa.array(values, kind))
     with pytest.raises(sb.DataError, match=told):
         sb.rank(table, topk())
-    skipped = sb.rank(table, topk(), on_bad="skip")
+    with pytest.warns(sb.SkybandWarning):
+        skipped = sb.rank(table, topk(), on_bad="skip")
     assert skipped["id"].to_pylist() == ["c", "a"]
 
 

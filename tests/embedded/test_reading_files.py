@@ -101,9 +101,11 @@ def test_json_types_come_from_all_lines(tmp_path: Path, monkeypatch: pytest.Monk
     lines = [f'{{"x": {i}, "id": null}}' for i in range(50)] + ['{"x": 60.5, "id": "a"}', "null"]
     path.write_text("\n".join(lines) + "\n")
     query = sb.TopK(k=1, score="x", window=sb.CountWindow(51))
-    assert sb.rank(path, query, on_bad="skip")["x"].to_pylist() == [60.5]
+    with pytest.warns(sb.SkybandWarning):
+        assert sb.rank(path, query, on_bad="skip")["x"].to_pylist() == [60.5]
     named = sb.TopK(k=1, score="x", id="id", window=sb.CountWindow(1))
-    assert sb.rank(path, named, on_bad="skip")["id"].to_pylist() == ["a"]
+    with pytest.warns(sb.SkybandWarning):
+        assert sb.rank(path, named, on_bad="skip")["id"].to_pylist() == ["a"]
 
 
 def test_a_long_json_file_is_read_in_blocks(
@@ -112,14 +114,16 @@ def test_a_long_json_file_is_read_in_blocks(
     path = tmp_path / "long.jsonl"
     path.write_text("".join(f'{{"x": {i}, "y": "{i}"}}\n' for i in range(2000)) + "null\n" * 3)
     query = sb.TopK(k=1, score="x", window=sb.CountWindow(500))
-    want = sb.rank(path, query, on_bad="skip")
+    with pytest.warns(sb.SkybandWarning):
+        want = sb.rank(path, query, on_bad="skip")
     monkeypatch.setattr(text_files, "_FIRST_BLOCK", 512)
     monkeypatch.setattr(text_files, "_BLOCK", 512)
     monkeypatch.setattr(text_files, "_WHOLE", 1024)
     tables = [t for t in batches_of(path) if t.num_rows]
     assert len(tables) > 10
     assert sum(t.num_rows for t in tables) == 2003
-    assert sb.rank(path, query, on_bad="skip").equals(want)
+    with pytest.warns(sb.SkybandWarning):
+        assert sb.rank(path, query, on_bad="skip").equals(want)
     path.write_text(path.read_text() + '{"x": 0.5, "y": "?"}\n')
     with pytest.raises(sb.SchemaError, match=r"long\.jsonl.*could not be read as json"):
         sb.rank(path, query, on_bad="skip")
@@ -313,6 +317,7 @@ def test_threads_are_validated(threads: Any) -> None:
     ],
 )
 @pytest.mark.parametrize("whole", [True, False])
+@pytest.mark.filterwarnings("ignore::skyband.SkybandWarning")  # a time is null
 def test_times_with_fractions_of_seconds(
     times: list[Any], unit: str, whole: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -132,7 +132,9 @@ def test_arrivals_of_each_group() -> None:
 
     def arrive(*names: str) -> list[tuple[int, str]]:
         batch = pa.RecordBatch.from_pydict({"g": list(names)})
-        clock.place(ReadBatch("", batch, None, len(names), None, None, in_order=False), None, groups)
+        clock.place(
+            ReadBatch("", batch, None, len(names), None, None, in_order=False), None, groups
+        )
         assert clock.passes(clock.target(), 0)
         first, second = clock.advance(clock.target(), [])
         assert first == second

@@ -238,14 +238,14 @@ def test_pane_by_pane_is_the_same_as_many_at_once(
     slow = type(make_synopsis(query))
     fold = slow.fold
 
-    def one_by_one(self: Any, panes: Runs, windows: Windows, final: bool = False) -> Runs | None:
+    def one_by_one(self: Any, panes: Runs, windows: Windows) -> Runs | None:
         found, at = [], 0
         for number, end in enumerate(windows.end):
             upto = int(np.searchsorted(panes.stamp, end))
             mine = panes.slice(at, upto)
-            found.append(fold(self, mine, windows.slice(number, number + 1), final))
+            found.append(fold(self, mine, windows.slice(number, number + 1)))
             at = upto
-        fold(self, panes.slice(at, len(panes)), windows.slice(0, 0), final)
+        fold(self, panes.slice(at, len(panes)), windows.slice(0, 0))
         kept = [runs for runs in found if runs is not None]
         return Runs.concat(kept) if kept else None
 

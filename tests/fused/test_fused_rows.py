@@ -49,6 +49,19 @@ def test_bad_rows(algorithm: str, column: str, value: Any, said: str) -> None:
     assert scores(answer) == [("p", 0.5), ("q", 0.5)]
 
 
+def test_messages_name_the_stream_its_bounds_and_a_way_out() -> None:
+    reports = table([(3, "p", "a", 0.5), (4, "q", "b", 6.0), (5, "p", "b", 1.0)])
+    query = fused(sb.TimeWindow(10), bounds=((0.0, 1.0), (0.5, 5.0)))
+    said = r"row 1: the value is outside the bounds of stream 'b', 0.5 to 5 \(6.0\)"
+    with pytest.raises(sb.DataError, match=said):
+        sb.rank(reports, query)
+    moments = pa.array([1_362_099_600, 1_362_099_660], pa.timestamp("s", "UTC"))
+    twice = table([(3, "p", "a", 0.5), (4, "p", "a", 0.6)]).set_column(0, "ts", moments)
+    said = "in the stream 'a' at time 2013-03-01 01:01:00[+]00:00: .* repeats='max', 'latest'"
+    with pytest.raises(sb.DataError, match=said):
+        sb.rank(twice, fused(sb.TimeWindow("1 hour")))
+
+
 TOO_MANY = [
     (0, "p", "a", 0.1),
     (3, "q", "a", 0.2),

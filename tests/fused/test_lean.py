@@ -43,8 +43,9 @@ def query_of(streams: int, **more: Any) -> sb.FusedTopK:
 def packed(query: sb.Query, table: pa.Table, on_bad: str = "raise") -> tuple[int, float]:
     """Bytes of the summaries, and the part of the values that were taken away."""
     plan = spark_simulator.plan_of(query, {"": table}, on_bad=on_bad)
-    worker = Summariser(plan, "")
-    worker.take(table)
+    (label,) = plan.labels
+    worker = Summariser(plan, label, "")
+    worker.summarise(table)
     runs = worker.shards[0].whole()
     assert runs is not None
     lean = worker.intake.synopsis.lean(runs) if on_bad == "raise" else runs

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from pyarrow import csv
 
 import skyband as sb
+from fuzz import checks
 
 QUERY = sb.TopK(k=2, score="x", id="id", time="t", window=sb.TimeWindow(5, slide=2))
 TEXTS = ("a", "é", "日本", 'q"', "a,b", "🙂", "b c")
@@ -54,7 +55,7 @@ def _read(rng: random.Random, path: Path, table: pa.Table, good: bool) -> None:
     """Rank a file: a good one gives the answers of the table, a damaged one may be refused."""
     source: Any = rng.choice((path, str(path), [path], [str(path), table], str(path.parent)))
     try:
-        answers = sb.rank(source, QUERY, on_bad=rng.choice(("raise", "skip")))
+        answers = checks.rank(source, QUERY, rng.choice(("raise", "skip")))
     except sb.SkybandError as error:
         text = path.suffix in (".csv", ".tsv", ".json", ".jsonl")
         again = isinstance(source, list) and len(source) > 1

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 import skyband as sb
-from fuzz import streams, values
+from fuzz import checks, streams, values
 
 JUNK: tuple[Any, ...] = (
     None, "", "?", 0, -1, 1, 2, 1 << 70, 0.5, math.nan, math.inf, True, False, (), [],
@@ -197,6 +197,6 @@ def _through(rng: random.Random, query: sb.Query, drawn: streams.Drawn) -> None:
 
 
 def _run(rng: random.Random, query: sb.Query, source: Any) -> None:
-    table = sb.rank(source, query, on_bad=rng.choice(("raise", "skip")))
+    table = checks.rank(source, query, rng.choice(("raise", "skip")))
     assert isinstance(table, pa.Table)
     table.validate(full=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -186,31 +185,23 @@ def test_a_source_cannot_be_added(tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("by_query", [False, True])
 def test_a_board_changes_on_spark(
-    spark: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture, by_query: bool,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
-    """Also from a checkpoint of version 0.2.0, whose state is kept query by query."""
-    from skyband.spark.board_plan import BoardPlan
+    spark: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     from skyband.spark.checkpoint import read_heads
 
-    def run(*names: str) -> set[str]:
+    def run(*names: str) -> list[list[str]]:
+        """The queries of each key of the state."""
         run_job(parse_job(job(tmp_path, *names, engine="spark")), session=spark)
         heads = read_heads(spark, str(tmp_path / "state" / "answers"))
-        return {key["query"].split()[0] for key, *_ in heads}
+        return sorted(list(head["queries"]) for _, head, _ in heads)
 
     tables = hours(4)
     add(tmp_path, tables[:2])
-    with monkeypatch.context() as patch:
-        if by_query:
-            patch.setattr(BoardPlan, "keyed_as", lambda self, _: replace(self, by_family=False))
-        keys = run("best", "gone")
-    assert keys == ({"best", "gone"} if by_query else {"TopK", "HeavyHitters"})
+    assert run("best", "gone") == [["best"], ["gone"]]
     assert not [record for record in caplog.records if record.name == "skyband.jobs"]
     add(tmp_path, tables[2:], 2)
-    keys = run("fresh", "best")
-    assert keys == ({"best", "fresh"} if by_query else {"TopK"})
+    assert run("fresh", "best") == [["best"], ["fresh"]]
     seen = int(tables[1]["ts"][-1].as_py())
     said = " ".join(record.getMessage() for record in caplog.records)
     assert f"'fresh' is new: it answers first the window from {-(-seen // 20) * 20}" in said
@@ -218,3 +209,15 @@ def test_a_board_changes_on_spark(
     assert out(tmp_path, "best") == alone("best", tables)
     whole = alone("fresh", tables)
     assert out(tmp_path, "fresh") == [row for row in whole if row["window_start"] >= seen]
+
+
+@pytest.mark.spark
+def test_a_job_with_a_single_query_may_be_renamed_on_spark(spark: Any, tmp_path: Path) -> None:
+    tables = hours(3)
+    sink = {"kind": "files", "path": str(tmp_path / "best")}
+    for i, name in enumerate(("network", "flows")):
+        add(tmp_path, tables[i : i + 2] if i else tables[:1], i)
+        told = job(tmp_path, name=name, engine="spark", query=QUERIES["best"], sink=sink)
+        del told["queries"]
+        run_job(parse_job(told), session=spark)
+    assert out(tmp_path, "best") == alone("best", tables)

@@ -102,7 +102,7 @@ def test_a_file_of_many_faults(tmp_path: Path) -> None:
         (35, "[queries.talkers.sink] needs either dsn"),
         (37, "[queries.talkers.sink] table must be a plain name"),
         (40, "[queries.others] kind must be one of"),
-        (41, "[queries.others.window] is missing"),
+        (41, "[queries.others.window] must be a table, such as window = {"),
         (46, "[dead_letters] format must be one of"),
         (49, "[trigger] every"),
         (50, "[trigger] close = true closes a finite job"),

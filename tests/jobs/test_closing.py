@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,9 @@ import pytest
 
 import skyband as sb
 from skyband.jobs import parse_job, run_job
-from skyband.spark.board_plan import BoardPlan
 from skyband.spark.closing import closing_of, plan_closing
 from support import spark_simulator
+from support.board_simulator import board_plan_of
 
 WINDOWS = {"best": {"size": 20, "slide": 10, "lateness": 5}, "often": {"size": 60}}
 
@@ -66,14 +67,14 @@ def test_each_query_ends_with_its_own_last_window() -> None:
         "best": sb.TopK(k=2, score="score", id="id", time="ts", window=sb.TimeWindow(20, 10, 5)),
         "often": sb.HeavyHitters(k=2, item="id", time="ts", window=sb.TimeWindow(60)),
     }
-    plans = {n: spark_simulator.plan_of(query, {"": table}) for n, query in queries.items()}
-    board = BoardPlan(plans)
+    board = board_plan_of(queries, {"": table})
     closing = closing_of(board, 1_043)
     assert closing is not None
     assert (closing.watermark_ms, dict(closing.ends_ms)) == (1_080, {"best": 1_050, "often": 1_080})
-    assert closing_of(plans["best"], 1_050).watermark_ms == 1_060  # type: ignore[union-attr]
+    alone = spark_simulator.plan_of(queries["best"], {"": table})
+    assert closing_of(alone, 1_050).watermark_ms == 1_060  # type: ignore[union-attr]
     assert closing_of(board, None) is None
-    closed = BoardPlan(plans, closing)
+    closed = replace(board, closing=closing)
     reached = [closed.reached_ms("best", at) for at in (1_079, 1_080, 1_081)]
     assert reached == [1_074, 1_050, 1_076]
 
@@ -84,10 +85,9 @@ def test_a_job_that_is_served_knows_how_it_was_closed() -> None:
 
     table = pa.table({"ts": [1], "id": ["a"]})
     query = sb.HeavyHitters(k=2, item="id", time="ts", window=sb.TimeWindow(60))
-    plans = {name: spark_simulator.plan_of(query, {"": table}) for name in ("one", "other")}
-    closing = closing_of(BoardPlan(plans), 1_043)
-    served = promising(BoardPlan(plans, closing))
-    assert isinstance(served, BoardPlan)
+    board = board_plan_of(dict.fromkeys(("one", "other"), query), {"": table})
+    closing = closing_of(board, 1_043)
+    served = promising(replace(board, closing=closing))
     assert served.closing == closing is not None
     assert all(plan.bounds for plan in served.plans.values())
 
@@ -122,8 +122,8 @@ def test_both_engines_close_alike(spark: Any, tmp_path: Path) -> None:
     assert "; often: column 'id'" in both
     # Without new rows there is nothing left to close.
     queries = parse_job(told(tmp_path, "spark")).queries
-    plans = {n: spark_simulator.plan_of(query, {"": first_rows}) for n, query in queries.items()}
-    assert not plan_closing(spark, str(tmp_path / "spark" / "state"), BoardPlan(plans))
+    plan = board_plan_of(queries, {"": first_rows})
+    assert not plan_closing(spark, str(tmp_path / "spark" / "state"), plan)
     # Rows of closed windows are late; later windows go on.
     pq.write_table(rows(1_046, 50), tmp_path / "in" / "2.parquet")
     run()

@@ -18,6 +18,7 @@ from skyband.jobs import explain, first_records, parse_job
 from skyband.jobs.first_batch import job_split, seconds_per_batch, sharded
 from skyband.spark import sharding
 from skyband.spark.checkpoint import Claim, recorded_shards
+from skyband.spark.plan import BoardPlan
 from skyband.spark.sharding import FirstRows, choose_shards, split_of, summary_bytes
 from support import spark_simulator
 
@@ -110,11 +111,9 @@ def test_a_checkpoint_keeps_its_shards(tmp_path: Path, several: bool) -> None:
     """Chosen once, then read from the checkpoint, whatever the first batch would be now."""
     state = str(tmp_path / "state")
     assert recorded_shards(state) is None
-    plan: Any = spark_simulator.plan_of(COUNTS, {"": flows()}, shards=3)
+    plan = spark_simulator.plan_of(COUNTS, {"": flows()}, shards=3)
     if several:
-        from skyband.spark.board_plan import BoardPlan
-
-        plan = BoardPlan({"one": plan, "other": plan})
+        plan = BoardPlan({"one": plan.first, "other": plan.first})
     claim = Claim(state, plan, None)
     claim.prepare()
     claim.confirm()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from skyband.data.ipc import table_from
 from skyband.jobs import parse_job
 from skyband.spark.bucket import Bucket
 from skyband.spark.letters import LETTERS, RAW, UNREAD, Carried
+from skyband.spark.plan import BoardPlan
 from skyband.spark.summarise import summariser
 from support import kafka_broker, spark_session, spark_simulator
 
@@ -110,13 +112,13 @@ class TestSummaries:
         )
         for wanted in (True, False):
             plan = spark_simulator.plan_of(query, {"": table}, on_bad="skip")
-            object.__setattr__(plan, "letters", wanted)
+            plan = BoardPlan({"": replace(plan.first, letters=wanted)}, alone=True)
             store, found = spark_simulator.Memory(), []
             rows = packed(plan, "", Carried(letters=wanted), table)
             buckets = {row["bucket"] for row in rows}
             for watermark, blobs in ((0, [row["payload"] for row in rows]), (10_000, [])):
-                bucket = Bucket(plan, store)
-                outcome = bucket.step(watermark, blobs)
+                bucket = Bucket(plan, *plan.labels, store)
+                (outcome,) = bucket.step(watermark, blobs).values()
                 bucket.save(None)
                 found += outcome.letters
             assert len(buckets) == 1

@@ -66,9 +66,11 @@ def test_other_file_systems_are_left_to_spark(tmp_path: Path) -> None:
 @pytest.mark.spark
 def test_what_a_job_does(spark: Any, caplog: pytest.LogCaptureFixture) -> None:
     from skyband.jobs.batches import Target, Writer
+    from skyband.spark.stages import GIVEN_DDL
 
     class Kept:
         where = "[sink]"
+        refuses = ()
 
         def __init__(self) -> None:
             self.rows: list[dict[str, Any]] = []
@@ -81,7 +83,7 @@ def test_what_a_job_does(spark: Any, caplog: pytest.LogCaptureFixture) -> None:
 
     row = {"source": "", "reason": "is gone", "file": "file:/in/a.parquet"}
     letters = pa.Table.from_pylist([row], schema=LETTERS)
-    frame = spark.createDataFrame([(None, None)], "payload binary, letters binary")
+    frame = spark.createDataFrame([(None, None, None)], GIVEN_DDL)
     answers = pa.schema([("window_end", pa.int64())])
 
     def written(dead: Kept | None, **more: Any) -> Writer:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +66,46 @@ def test_files_are_read_in_the_order_of_their_times(tmp_path: Path) -> None:
     found = pq.read_table(tmp_path / "out")
     found = found.sort_by([("window_end", "ascending"), ("rank", "ascending")])
     assert found.to_pylist() == sb.rank(tmp_path / "in", query).to_pylist()
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_file_that_was_changed_after_it_was_read_stops_the_job(
+    tmp_path: Path, again: bool
+) -> None:
+    """While it runs, and when it is started again."""
+    written(tmp_path, "ab")
+    trigger, until = {"trigger": {"once": again}}, time.monotonic() + 20
+    steps = LocalJob(job(tmp_path, **trigger)).steps(lambda: time.monotonic() > until)
+    for _ in range(3):
+        next(steps)
+    if again:
+        list(steps)
+        steps = LocalJob(job(tmp_path, **trigger)).steps(lambda: False)
+    path = tmp_path / "in" / "a.parquet"
+    pq.write_table(pa.concat_tables([hour(0), hour(2)]), path)
+    with pytest.raises(sb.EngineError, match=r"a\.parquet' has changed since .* new files"):
+        list(steps)
+
+
+def test_a_file_dated_in_the_future_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Clocks differ: such a file is complete when it has stayed as it is for a while."""
+    monkeypatch.setattr("skyband.jobs.local.files._SETTLED", 0.2)
+    written(tmp_path, "ab")
+    path = tmp_path / "in" / "b.parquet"
+    os.utime(path, (4e9, 4e9))
+    settings = {"path": str(tmp_path / "in")}
+    source = Files("[source]", Section("files", settings), tmp_path / "record")
+    time.sleep(0.3)  # until the other one is complete
+    found = source.take((0, 0), last=False)
+    assert found is not None
+    assert found[0].num_rows == 40
+    until = time.monotonic() + 20
+    while (more := source.take(found[1], last=False)) is None and time.monotonic() < until:
+        time.sleep(0.02)
+    assert more is not None
+    assert more[0].num_rows == 40
 
 
 @pytest.mark.parametrize("letters", [False, True])

@@ -275,3 +275,44 @@ def test_letters_of_a_computed_score_and_a_filter(tmp_path: Path) -> None:
     reason = "busiest: column 'bytes / flow': the score is not a number (nan)"
     assert {letter["reason"] for letter in letters} == {reason}
     assert all(json.loads(letter["record"])["flow"] == 0 for letter in letters)
+
+
+class TestColumns:
+    """What a source computes its columns from belongs to its checkpoint."""
+
+    def told(self, folder: Path, **columns: str) -> Any:
+        made = job(folder)
+        same = {name: name for name in ("ts", "flow", "bytes")}
+        made["source"]["columns"] = {} if columns == {"none": ""} else same | columns
+        return parse_job(made)
+
+    @pytest.mark.parametrize("before", [{}, {"none": ""}, {"bytes": "bytes * 1"}])
+    def test_a_column_with_another_meaning_is_refused(
+        self, tmp_path: Path, before: dict[str, str]
+    ) -> None:
+        written(tmp_path, rows(1))
+        run_local(self.told(tmp_path, **before))
+        with pytest.raises(sb.EngineError, match=r"\[source\] columns: bytes changed since"):
+            LocalJob(self.told(tmp_path, bytes="bytes * 2"))
+        LocalJob(self.told(tmp_path, **before)).close()
+
+    def test_columns_may_come_and_go(self, tmp_path: Path) -> None:
+        written(tmp_path, rows(1))
+        run_local(self.told(tmp_path, none=""))
+        run_local(self.told(tmp_path))
+        LocalJob(self.told(tmp_path, more="bytes * 2")).close()
+        with pytest.raises(sb.EngineError, match="columns: more changed"):
+            LocalJob(self.told(tmp_path, more="bytes * 3"))
+        LocalJob(self.told(tmp_path)).close()
+        LocalJob(self.told(tmp_path, none="")).close()
+
+    def test_a_service_refuses_them_too(self, tmp_path: Path) -> None:
+        from skyband.serve.jobfile import Sources
+
+        written(tmp_path, rows(1))
+        folder = tmp_path / "state" / "serve"
+        assert Sources(self.told(tmp_path), folder).schemas[""].names == ["ts", "flow", "bytes"]
+        with pytest.raises(sb.EngineError, match="columns: bytes changed"):
+            Sources(self.told(tmp_path, bytes="bytes * 2"), folder)
+        more = Sources(self.told(tmp_path, more="bytes * 2"), folder)
+        assert more.schemas[""].names == ["ts", "flow", "bytes", "more"]

@@ -9,6 +9,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -123,6 +124,67 @@ def test_a_sink_may_ask_for_what_enters_or_leaves(tmp_path: Path) -> None:
         told["queries"]["busiest"]["sink"]["changes"] = wrong
         with pytest.raises(sb.QueryError, match=r"\[queries.busiest.sink\] changes"):
             parse_job(told)
+
+
+def counted(folder: Path, sink: dict[str, Any]) -> dict[str, Any]:
+    """A job over count windows of each of three groups; one of them has a name for nobody."""
+    teams = ["a", "a", "a", "a", "b", "b", None, None, "b", "b", "a", "a", "b/é", "b/é"]
+    times = list(range(len(teams)))
+    made = pa.table({"ts": times, "team": teams, "flow": times, "bytes": times})
+    written(folder, [made])
+    told = job(folder, on_bad="skip")
+    told["queries"] = {"busiest": QUERIES["busiest"] | {"by": ["team"], "window": {"count": 2}}}
+    told["queries"]["busiest"]["sink"] = sink
+    told["source"]["rows_per_batch"] = 3
+    return told
+
+
+def every_group(folder: Path) -> list[tuple[Any, ...]]:
+    """Each window of each group: its group, its end, and the rows' flows."""
+    query = sb.TopK(
+        k=2, score="bytes", id="flow", time="ts", by=("team",), window=sb.CountWindow(2)
+    )
+    found = sb.rank(folder / "in", query).to_pylist()
+    assert len({(row["team"], row["window_end"]) for row in found}) == 7
+    return [(row["team"], row["window_end"], row["rank"], row["flow"]) for row in found]
+
+
+def test_a_message_per_window_of_each_group(tmp_path: Path, receiver: Any) -> None:
+    url, got = receiver
+    told = counted(tmp_path, {"kind": "http", "url": url})
+    run_job(parse_job(told))
+    assert len({message["key"] for message in got.got}) == len(got.got) == 7
+    assert set(got.tries) == {message["key"] for message in got.got}
+    assert 'network/busiest/["a"]/2' in got.tries
+    found = [(each["group"], each["window_end"], len(each["rows"])) for each in got.got]
+    assert ({"team": "b/é"}, 2, 2) in found
+    assert ({"team": None}, 2, 2) in found
+    shown = {
+        (row["team"], row["window_end"], row["rank"], row["flow"])
+        for each in got.got
+        for row in each["rows"]
+    }
+    assert shown == set(every_group(tmp_path))
+
+
+@pytest.mark.parametrize("crash", [False, True])
+def test_postgres_holds_each_window_of_each_group_once(
+    tmp_path: Path, dsn: str, crash: bool
+) -> None:
+    """The arrivals of each group are counted, so ends of one group say nothing of another."""
+    import psycopg
+
+    told = counted(tmp_path, {"kind": "postgres", "table": f"groups_{crash}".lower(), "dsn": dsn})
+    if crash:
+        steps = LocalJob(parse_job(told)).steps(lambda: False)
+        for _ in range(3):
+            next(steps)
+        steps.close()
+    assert run_local(parse_job(told)).replayed == 3 * crash
+    with psycopg.connect(dsn) as connection:
+        names = f"team, window_end, rank, flow FROM groups_{crash}"
+        found = connection.execute(f"SELECT {names}").fetchall()
+    assert sorted(found, key=repr) == sorted(every_group(tmp_path), key=repr)
 
 
 def test_postgres_holds_each_window_once(tmp_path: Path, dsn: str) -> None:

@@ -46,10 +46,10 @@ def stored(dsn: str, table: str) -> str:
     return " ".join(f"{end}:{names}" for end, names in found)
 
 
-def sink(dsn: str, table: str, run: str, query: str = "job") -> Any:
+def sink(dsn: str, table: str, run: str, query: str = "job", groups: tuple[str, ...] = ()) -> Any:
     from skyband.jobs.postgres import Postgres
 
-    made = Postgres(dsn, None, table, query)
+    made = Postgres(dsn, None, table, query, groups=groups)
     made.open(run)
     return made
 
@@ -89,6 +89,32 @@ class TestRuns:
         new.write_tables(0, [rows(1, "x"), rows(3, "y")])
         assert old.write_tables(1, [rows(2, "b"), rows(3, "c"), rows(4, "d")]) == 1
         assert stored(dsn, "pair") == "1:x 3:y 4:d"
+
+    def test_each_group_has_windows_of_its_own(self, dsn: str) -> None:
+        """An older run leaves the windows that a newer one wrote, group by group."""
+
+        def windows(text: str) -> pa.Table:
+            told = [word.split(":") for word in text.split()]
+            ends, groups, names = ([each[i] for each in told] for i in range(3))
+            return pa.table({"window_end": list(map(int, ends)), "g": groups, "id": names})
+
+        def found(table: str) -> str:
+            import psycopg
+
+            with psycopg.connect(dsn) as connection:
+                rows = connection.execute(f"SELECT * FROM {table} ORDER BY g, window_end, id")
+                return " ".join(f"{end}:{group}:{name}" for end, group, name in rows)
+
+        old = sink(dsn, "each", "a", groups=("g",))
+        old.write_tables(0, [windows("2:x:a 2:x:b 4:x:c")])
+        old.write_tables(1, [windows("2:y:d")])
+        old.write_tables(1, [windows("2:y:d 2:z:e")])  # once more, and further than before
+        assert found("each") == "2:x:a 2:x:b 4:x:c 2:y:d 2:z:e"
+        new = sink(dsn, "each", "b", groups=("g",))
+        new.write_tables(0, [windows("2:x:v 2:y:w")])
+        assert found("each") == "2:x:v 4:x:c 2:y:w 2:z:e"
+        old.write_tables(2, [windows("2:x:a 4:y:f")])
+        assert found("each") == "2:x:v 4:x:c 2:y:w 4:y:f 2:z:e"
 
     def test_a_failure_leaves_nothing(self, dsn: str) -> None:
         run = sink(dsn, "whole", "a")

@@ -124,6 +124,17 @@ class TestClaim:
         with pytest.raises(sb.EngineError, match="is damaged"):
             self.claim(folder)
 
+    def test_it_remembers_what_columns_meant(self, tmp_path: Path) -> None:
+        """The job compares them before its next batch."""
+        plan = spark_simulator.plan_of(self.query, {"": self.rows}, shards=1)
+        first = Claim(str(tmp_path), plan, None, columns={"": {"score": "a"}})
+        first.prepare()
+        first.confirm()
+        again = Claim(str(tmp_path), plan, None, columns={"": {"score": "a", "more": "b"}})
+        assert again.columns_before == {"": {"score": "a"}}
+        again.confirm()
+        assert self.claim(tmp_path).columns_before == {"": {"score": "a", "more": "b"}}
+
     def test_until_a_batch_was_computed_another_query_may_have_it(self, tmp_path: Path) -> None:
         first = self.claim(tmp_path)
         first.prepare()
@@ -132,6 +143,30 @@ class TestClaim:
         other = self.claim(tmp_path, shards=2)
         assert other.run != first.run
         assert not (tmp_path / "answers").exists()
+
+    def test_until_a_batch_was_computed_other_sources_may_have_it(self, tmp_path: Path) -> None:
+        """What Spark noted of the sources it was to read is not read in place of the new ones."""
+        plan = spark_simulator.plan_of(self.query, {"": self.rows}, shards=1)
+        Claim(str(tmp_path), plan, None, sources="one").prepare()
+        (tmp_path / "answers").mkdir()
+        Claim(str(tmp_path), plan, None, sources="one")
+        assert (tmp_path / "answers").exists()
+        Claim(str(tmp_path), plan, None, sources="other")
+        assert not (tmp_path / "answers").exists()
+
+    def test_the_checkpoint_of_a_local_job_is_not_touched(self, tmp_path: Path) -> None:
+        told = {"run": "x", "engine": "local", "version": 1, "job": "j", "queries": {"q": "1"}}
+        (tmp_path / "skyband.json").write_text(json.dumps(told))  # as 0.2 wrote it
+        (tmp_path / "snapshot").write_text("state")
+        with pytest.raises(sb.EngineError, match="written by a local job"):
+            self.claim(tmp_path)
+        (tmp_path / "skyband.json").write_text(json.dumps(told | {"claimed": True}))
+        with pytest.raises(sb.EngineError, match="written by a local job"):
+            self.claim(tmp_path)
+        assert (tmp_path / "snapshot").exists()
+        (tmp_path / "skyband.json").write_text(json.dumps(told | {"claimed": False}))
+        assert self.claim(tmp_path).new
+        assert not (tmp_path / "snapshot").exists()
 
     def test_a_start_that_fails_leaves_nothing(self, tmp_path: Path) -> None:
         first = self.claim(tmp_path / "state")

@@ -1,12 +1,10 @@
 from __future__ import annotations
 
-import io
 import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -288,48 +286,6 @@ class TestPatient:
         env = {"NUMBA_CACHE_DIR": str(tmp_path)}
         assert run(code, env, PACKAGE.parent) == "['a', 'b', 'a', 'b', 'c']"
         assert not list(tmp_path.rglob("*.nbi"))
-
-
-# Telling why a first answer takes long --------------------------------------------------------
-
-
-class _Slow:
-    """Stands for a kernel that is not compiled yet."""
-
-    signatures: tuple[()] = ()
-    stats = SimpleNamespace(cache_path=None)
-
-    def __init__(self) -> None:
-        self.py_func = sum
-        self.__name__ = self.__qualname__ = "slow"
-        self.__doc__ = self.__module__ = ""
-
-    def __call__(self, values: Any) -> int:
-        return len(values)
-
-
-def _on_a_terminal(monkeypatch: pytest.MonkeyPatch, terminal: bool) -> io.StringIO:
-    screen = io.StringIO()
-    monkeypatch.setattr(screen, "isatty", lambda: terminal, raising=False)
-    monkeypatch.setattr("sys.stderr", screen)
-    monkeypatch.setitem(patience._told, "compiling", False)
-    monkeypatch.setitem(patience._told, "hurry", False)
-    return screen
-
-
-def test_compiling_is_told_once_and_only_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    if patience._config.DISABLE_JIT:
-        pytest.skip("nothing is compiled")
-    large = np.zeros(patience._LARGE)
-    screen = _on_a_terminal(monkeypatch, terminal=False)
-    assert patient(_Slow())(large) == len(large)
-    assert screen.getvalue() == ""
-    screen = _on_a_terminal(monkeypatch, terminal=True)
-    for _ in range(2):
-        patient(_Slow())(large)
-    (line,) = screen.getvalue().splitlines()
-    assert line.startswith("skyband: compiling builtins.sum and others")
-    assert "skyband warm" in line
 
 
 def test_no_extensions_of_numba_are_looked_for() -> None:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from skyband.arrays import Array
 from skyband.kernels.skyline.dominance import (
     BETTER,
     EQUAL,
@@ -23,9 +24,10 @@ from skyband.kernels.skyline.dominance import (
 from skyband.kernels.skyline.stabsky import (
     ALWAYS,
     Members,
+    PaneSkylines,
     Reads,
+    Skylines,
     stab_fold,
-    stab_fold_groups,
     stab_follow,
     stab_read,
 )
@@ -139,70 +141,94 @@ def pane_skylines(rows: list[tuple[int, int, Point]]) -> list[tuple[int, list[in
     return found
 
 
-@given(STREAM, st.integers(1, 4), st.integers(1, 3))
-def test_windows_of_stabsky(stream: list[tuple[int, int, Point]], size: int, turns: int) -> None:
-    rows = rows_of(stream)
-    every = pane_skylines(rows)
-    last = rows[-1][0] if rows else 3
-    m, counts, taken = empty_members(), np.zeros(4, np.int64), 0
-    # Panes come in so many calls, and each window is read as soon as its last pane is in.
-    for turn in range(turns):
-        low, high = 3 + turn * (last - 2) // turns, 3 + (turn + 1) * (last - 2) // turns
-        mine = [(pane, chosen) for pane, chosen in every if low <= pane < high]
-        new = [i for _, chosen in mine for i in chosen]
-        taken += len(new)
-        m = joined(m, rows, new)
-        offsets = np.cumsum([0, *(len(chosen) for _, chosen in mine)])
-        stamps = np.array([pane for pane, _ in mine], np.int64)
-        ends = np.arange(low + 1, high + 1)[: None if turn == turns - 1 else -1]
-        before = len(m.pane) - len(new)
-        kept, found, cuts = stab_fold(m, before, offsets, stamps, ends - size, ends, counts)
-        for number, end in enumerate(ends.tolist()):
-            read = found[cuts[number] : cuts[number + 1]].tolist()
-            assert sorted(read) == definition(rows, end - size, end), (end - size, end)
-        m = Members(*(column[:kept].copy() for column in m))
-        check_members(m, rows, int(ends[-1]) - size if len(ends) else low - size, high)
-        for first in range(high - size, high):
-            assert sorted(stab_read(m, first).tolist()) == definition(rows, first, high)
-        assert counts[1] + counts[2] + len(m.pane) == taken
+Rows = list[tuple[int, int, Point]]
+NO_GROUPS = np.zeros(0, np.int32)
 
 
-@given(st.lists(STREAM, min_size=1, max_size=3), st.integers(1, 2), st.data())
-def test_windows_of_groups(
-    streams: list[list[tuple[int, int, Point]]], calls: int, data: st.DataObject
+def folded(
+    own: list[Members], groups: list[Rows], panes: list[list[tuple[int, list[int]]]], reads: Reads,
+    counts: Array,
+) -> tuple[list[Members], dict[tuple[int, int], list[int]]]:  # fmt: skip
+    """What is left of each group after these panes, and what was read of each window and group."""
+    runs = sorted((pane, g, chosen) for g, mine in enumerate(panes) for pane, chosen in mine)
+    new = [groups[g][i] for _, g, chosen in runs for i in chosen]
+    fresh = PaneSkylines(
+        array([point for _, _, point in new], 3),
+        np.array([segment for _, segment, _ in new], np.int64),
+        np.array([i for _, _, chosen in runs for i in chosen], np.int64),
+        np.cumsum([0, *(len(chosen) for _, _, chosen in runs)]),
+        np.array([pane for pane, _, _ in runs], np.int64),
+        np.array([g for _, g, _ in runs], np.int32),
+    )
+    m = Members(*(np.concatenate(column) for column in zip(*own, strict=True)))
+    sizes = np.array([len(each.pane) for each in own])
+    starts, order = np.cumsum(sizes) - sizes, np.argsort(fresh.group, kind="stable")
+    m, sizes, found = stab_fold(m, starts, sizes, np.arange(len(own)), fresh, order, reads, counts)
+    ends = np.cumsum(sizes)
+    assert len(m.pane) == sizes.sum()
+    left = [
+        Members(*(column[end - size : end].copy() for column in m))
+        for size, end in zip(sizes.tolist(), ends.tolist(), strict=True)
+    ]
+    return left, slots_of(found)
+
+
+def slots_of(found: Skylines) -> dict[tuple[int, int], list[int]]:
+    """The slots of each window and group, each of which has some."""
+    pairs = list(zip(found.window.tolist(), found.group.tolist(), strict=True))
+    assert pairs == sorted(set(pairs), key=lambda pair: pair[::-1])
+    read = [found.slot[a:b].tolist() for a, b in itertools.pairwise(found.offsets.tolist())]
+    assert all(read)
+    assert found.offsets[-1] == len(found.slot)
+    return dict(zip(pairs, map(sorted, read), strict=True))
+
+
+@given(st.lists(STREAM, min_size=1, max_size=3), st.integers(1, 3), st.booleans(), st.data())
+def test_windows_of_stabsky(
+    streams: list[list[tuple[int, int, Point]]], calls: int, apart: bool, data: st.DataObject
 ) -> None:
-    """Of any size up to 4 panes; each group has its own rows, and some have none."""
+    """Of any size up to 4 panes; groups have windows of their own if they are ``apart``."""
     groups = [rows_of(stream) for stream in streams]
     own, counts, taken = [empty_members() for _ in groups], np.zeros(4, np.int64), 0
-    for low, high in itertools.pairwise([3, 10, 20][: calls + 1]):
+    gone = [0 for _ in groups]
+    for low, high in itertools.pairwise([3, 8, 12, 20][: calls + 1]):
         panes = [[p for p in pane_skylines(rows) if low <= p[0] < high] for rows in groups]
-        sizes = np.array([len(m.pane) for m in own])
-        for g, mine in enumerate(panes):
-            new = [i for _, chosen in mine for i in chosen]
-            own[g], taken = joined(own[g], groups[g], new), taken + len(new)
-        starts = np.cumsum([0, *(len(m.pane) for m in own)])
-        turns = np.cumsum([0, *(len(mine) for mine in panes)])
-        offsets = np.cumsum([0, *(len(chosen) for mine in panes for _, chosen in mine)])
-        stamps = np.array([pane for mine in panes for pane, _ in mine], np.int64)
-        ends = np.sort(data.draw(st.lists(st.integers(low + 1, high), max_size=9)))
-        ends = ends.astype(np.int64)
-        size = data.draw(st.lists(st.integers(1, 4), min_size=len(ends), max_size=len(ends)))
-        first = ends - np.array(size, np.int64)
-        m = Members(*(np.concatenate(column) for column in zip(*own, strict=True)))
-        lengths = np.zeros((len(ends), len(groups)), np.int64)
-        found = stab_fold_groups(
-            m, starts, sizes, turns, offsets, stamps, Reads(first, ends, ends - 4), high - 4,
-            counts, lengths,
-        ).tolist()  # fmt: skip
+        taken += sum(len(chosen) for mine in panes for _, chosen in mine)
+        asked = [
+            (end, end - size, g)
+            for g in (range(len(groups)) if apart else (0,))
+            for end, size in sorted(
+                data.draw(
+                    st.lists(st.tuples(st.integers(low + 1, high), st.integers(1, 4)), max_size=9)
+                )
+            )
+        ]
+        end, first, owner = np.array(asked, np.int64).reshape(-1, 3).T.copy()
+        reads = Reads(first, end, end - 4, owner.astype(np.int32) if apart else NO_GROUPS)
+        own, read = folded(own, groups, panes, reads, counts)
         for g, rows in enumerate(groups):
-            for w in range(len(ends)):
-                read, found = found[: lengths[w, g]], found[lengths[w, g] :]
-                assert sorted(read) == definition(rows, int(first[w]), int(ends[w])), (g, w)
-            kept = slice(starts[g], starts[g] + sizes[g])
-            own[g] = Members(*(column[kept].copy() for column in m))
-            check_members(own[g], rows, high - 4, high)
-        assert found == []
-        assert counts[1] + counts[2] + sizes.sum() == taken
+            mine = [w for w in range(len(end)) if not apart or owner[w] == g]
+            for w in mine:
+                wanted = definition(rows, int(first[w]), int(end[w]))
+                assert read.pop((w, g), []) == wanted, (g, w)
+            gone[g] = max([gone[g], *(end[mine] - 4)])
+            check_members(own[g], rows, gone[g], high)
+            for start in range(max(high - 4, gone[g]), high):
+                none, size = np.zeros(1, np.int64), np.array([len(own[g].pane)])
+                alone = slots_of(stab_read(own[g], none, size, np.array([g]), start))
+                assert alone.get((0, g), []) == definition(rows, start, high)
+        assert not read
+        assert counts[1] + counts[2] + sum(len(m.pane) for m in own) == taken
+
+
+def test_all_groups_are_read_at_once() -> None:
+    rows: Rows = [(0, 0, (1, 1, 1)), (1, 0, (0, 0, 0)), (5, 0, (2, 2, 2))]
+    m = joined(empty_members(), rows, [0, 1, 2])
+    m.since[:], m.parent[:] = np.array([ALWAYS, 0, ALWAYS]), np.array([-1, 0, -1])
+    found = stab_read(m, np.array([2, 0]), np.array([1, 2]), np.array([4, 7]), 1)
+    assert slots_of(found) == {(0, 4): [2], (0, 7): [1]}
+    found = stab_read(m, np.array([2, 0]), np.array([1, 2]), np.array([4, 7]), 2)
+    assert slots_of(found) == {(0, 4): [2]}
 
 
 def empty_members() -> Members:
@@ -265,19 +291,14 @@ def test_rows_that_follow_one_another(
     check_members(m, rows, first, 99)
 
 
+NONE = np.zeros(0, np.int64)
+NO_READS = Reads(NONE, NONE, NONE, NO_GROUPS)
+
+
 def test_the_first_rows_have_been_there_always() -> None:
     counts = np.zeros(4, np.int64)
-    m = joined(empty_members(), [(0, 0, (1, 1, 1)), (1, 0, (0, 0, 0))], [0, 1])
-    kept, _, _ = stab_fold(
-        m,
-        0,
-        np.array([0, 1, 2]),
-        np.array([0, 1]),
-        np.zeros(0, np.int64),
-        np.zeros(0, np.int64),
-        counts,
-    )
-    assert kept == 2
+    rows: Rows = [(0, 0, (1, 1, 1)), (1, 0, (0, 0, 0))]
+    (m,), _ = folded([empty_members()], [rows], [[(0, [0]), (1, [1])]], NO_READS, counts)
     assert m.since.tolist() == [ALWAYS, 0]
     assert m.parent.tolist() == [-1, 0]
     assert counts.tolist() == [1, 0, 0, 1]
@@ -285,17 +306,12 @@ def test_the_first_rows_have_been_there_always() -> None:
 
 def test_an_edge_is_counted_for_each_of_equal_rows() -> None:
     point = (0, 0, 0)
-    rows: list[tuple[int, int, Point]] = [
-        (0, 0, (1, 1, 1)),
-        *[(1, 0, point)] * 3,
-        *[(1, 1, point)] * 2,
-    ]
-    counts = np.zeros(4, np.int64)
-    m, none = joined(empty_members(), rows, [*range(6)]), np.zeros(0, np.int64)
-    stab_fold(m, 0, np.array([0, 1, 6]), np.array([0, 1]), none, none, counts)
+    rows: Rows = [(0, 0, (1, 1, 1)), *[(1, 0, point)] * 3, *[(1, 1, point)] * 2]
+    counts, panes = np.zeros(4, np.int64), [[(0, [0]), (1, [1, 2, 3, 4, 5])]]
+    (m,), _ = folded([empty_members()], [rows], panes, NO_READS, counts)
     assert m.parent.tolist() == [-1, 0, 0, 0, -1, -1]
     assert counts.tolist() == [1, 0, 0, 3], "only the first of equal rows is compared"
-    m = joined(empty_members(), [(0, 1, (1, 1, 1)), *rows[1:]], [*range(6)])
-    stab_fold(m, 0, np.array([0, 1, 6]), np.array([0, 1]), none, none, counts := 0 * counts)
+    rows[0] = (0, 1, (1, 1, 1))
+    (m,), _ = folded([empty_members()], [rows], panes, NO_READS, counts := 0 * counts)
     assert m.parent.tolist() == [-1, -1, -1, -1, 0, 0]
     assert counts.tolist() == [1, 0, 0, 2]

@@ -69,5 +69,6 @@ def test_fires_come_out_of_order_and_some_are_bad_rows() -> None:
     tables += [answer.table for answer in monitor.flush()]
     assert monitor.stats()["rows_bad"] == bad
     assert monitor.stats()["rows_late"] == 0
-    sorted_first = sb.rank(table, sb.UncertainTopK(window=window, **settings), on_bad="skip")
+    with pytest.warns(sb.SkybandWarning):
+        sorted_first = sb.rank(table, sb.UncertainTopK(window=window, **settings), on_bad="skip")
     assert pa.concat_tables(tables).equals(sorted_first)

@@ -78,7 +78,7 @@ def decayed(
     asked: dict[str, Any] = {n: settings[n] for n in names if n in settings}
     if kind == "HeavyHitters":
         return decayed_hitters(rows, end, window, **asked)
-    return decayed_topk(rows, end, window.half_life, **asked)
+    return decayed_topk(rows, end, window, **asked, by=settings.get("by", ()))
 
 
 def definition(kind: str, rows: list[Row], settings: Settings) -> list[Row]:

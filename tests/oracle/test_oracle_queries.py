@@ -37,6 +37,20 @@ def test_topk_orders_by_score_then_later_then_smaller_id() -> None:
     assert column(oracle.topk(infinite, 3, "score"), "score") == [float("inf"), 1.0, float("-inf")]
 
 
+def test_of_the_latest_rows_of_an_id_the_one_with_the_better_score_counts() -> None:
+    rows = [
+        {"ts": 1, "id": "a", "score": 9},
+        {"ts": 2, "id": "a", "score": 3},
+        {"ts": 2, "id": "a", "score": 5},
+        {"ts": 1, "id": "b", "score": 4},
+    ]
+    for largest, scores in ((True, [5, 4]), (False, [3, 4])):
+        for each in (rows, rows[::-1]):
+            latest: dict[str, Any] = {"largest": largest, "distinct": "latest"}
+            found = oracle.topk(each, 2, "score", time="ts", id="id", **latest)
+            assert column(found, "score") == scores
+
+
 def test_heavy_hitters() -> None:
     rows = [
         {"item": item, "w": w} for item, w in (("b", 1), ("a", 9), ("c", 1), ("b", 1), ("c", 1))

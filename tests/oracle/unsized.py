@@ -1,6 +1,6 @@
 """Windows without a size: rows that decay, and rows since a landmark.
 
-at an end e, a row of time t < e weighs 2 ** (-(e - t) / half_life), and is gone after 1,000 of them
+at an end e, a row of time t < e weighs 2 ** (-(e - t) / half_life)
 a landmark window is [since, end), and end runs over the multiples of slide (plus offset)
 """
 
@@ -55,7 +55,7 @@ def live_rows(events: Iterable[Row], window: Any, end: int) -> list[Row]:
     rows = [event for event in events if event["time"] < end]
     if isinstance(window, LandmarkWindow):
         return [event for event in rows if window.since is None or event["time"] >= window.since]
-    return [event for event in rows if end - event["time"] <= GONE * window.half_life]
+    return rows
 
 
 def unsized_windows(events: Sequence[Row], window: Any, others: Sequence[int] = ()) -> list[Live]:
@@ -90,18 +90,47 @@ def order_key(score: float, time: int, half_life: int) -> tuple[float, float]:
     return exponent + more + whole, mantissa
 
 
+def decayed(score: float, end: int, time: int, half_life: int) -> float:
+    """Score times weight; the weight alone may be too small for a double."""
+    whole, part = divmod(end - time, half_life)
+    return math.ldexp(score * 2.0 ** (-part / half_life), -whole)
+
+
+def remembered(rows: Iterable[Row], end: int, window: DecayWindow, time: str) -> list[Row]:
+    """The rows of a group since it was last forgotten; none if it is forgotten at this end.
+
+    It is forgotten where no row is at most 1,000 half-lives old: at an end, or where the slide of
+    its next row begins.
+    """
+    memory = GONE * window.half_life
+    since: list[Row] = []
+    for row in sorted(rows, key=lambda row: row[time]):
+        slide_start = first_end_after(row[time], window.slide, window.offset) - window.slide
+        if since and slide_start - since[-1][time] > memory:
+            since = []
+        since.append(row)
+    return since if since and end - since[-1][time] <= memory else []
+
+
 def decayed_topk(
     rows: Iterable[Row],
     end: int,
-    half_life: int,
+    window: DecayWindow,
     k: int,
     score: str,
     time: str,
     id: str | None = None,
     distinct: str | None = None,
     keep: Sequence[str] = (),
+    by: Sequence[str] = (),
 ) -> list[Row]:
-    """The best k rows by score times weight, then the later row, then the smaller id."""
+    """The best k rows of a group by score times weight, then the later row, then the smaller id.
+
+    A row leaves only when it is beaten, however old it is; but groups are forgotten, and with
+    `distinct="latest"` ids whose latest row is older than 1,000 half-lives.
+    """
+    half_life = window.half_life
+    rows = remembered(rows, end, window, time) if by else rows
     ordered = sorted(rows, key=lambda row: row.get(KEPT, 0))
     if id is not None:
         ordered.sort(key=lambda row: row[id])
@@ -110,10 +139,12 @@ def decayed_topk(
     if distinct is not None:
         assert id is not None
         ordered = one_of_each(ordered, id, distinct, time)
+    if distinct == "latest":
+        ordered = [row for row in ordered if end - row[time] <= GONE * half_life]
     shown = []
     for row in ordered[:k]:
         found = {} if id is None else {id: row[id]}
-        found |= {score: row[score], "decayed": row[score] * weight_at(end, row[time], half_life)}
+        found |= {score: row[score], "decayed": decayed(row[score], end, row[time], half_life)}
         shown.append(found | {time: row[time]} | {column: row[column] for column in keep})
     return shown
 
@@ -130,8 +161,10 @@ def decayed_hitters(
 ) -> list[Row]:
     """The items with a row in the last 20 half-lives, by decayed weight.
 
-    The error is what an item weighed when it was last forgotten.
+    The error is what an item weighed when it was last forgotten. Rows older than 1,000 half-lives
+    are gone.
     """
+    rows = [row for row in rows if end - row[time] <= GONE * window.half_life]
     columns = [item] if isinstance(item, str) else list(item)
     rows_of: dict[tuple[Any, ...], list[Row]] = {}
     for row in sorted(rows, key=lambda row: row[time]):

@@ -190,6 +190,9 @@ def test_names_between_backticks() -> None:
         ("__import__('os')", "no function|no meaning"),
         ("()", "a value is missing"),
         ("(" * 60 + "price" + ")" * 60, "nested more than 50"),
+        (" + ".join(["price"] * 600), "more than 100 columns and numbers"),
+        (f"price * {'9' * 5_000}", r"the number 9999999999\.\.\. is too large"),
+        ("price * 1e999", "the number 1e999 is too large"),
         ("gone", "column 'gone' is missing; the columns are"),
         ("1 + 2", "column '1 . 2' is missing"),
     ],
@@ -198,6 +201,16 @@ def test_what_cannot_be_computed_is_refused_when_columns_are_known(text: str, to
     for source in (TRADES, TRADES.slice(0, 0)):
         with pytest.raises(sb.SchemaError, match=told):
             sb.rank(source, topk(text))
+
+
+def test_the_largest_expressions() -> None:
+    hundred = " + ".join(["price"] * 100)
+    assert sb.rank(TRADES, topk(hundred))[hundred].to_pylist() == [300.0]
+    assert computed(f"a * {'0' * 5_000}7", a=pa.array([3])).to_pylist() == [21]
+    assert computed("a * 9223372036854775807", a=pa.array([1])).to_pylist() == [(1 << 63) - 1]
+    assert computed(f"a * {'9' * 300}", a=pa.array([2])).to_pylist() == [2e300]
+    nested = "-abs(" * 50 + "price" + ")" * 50
+    assert computed(nested, price=pa.array([2.0])).to_pylist() == [-2.0]
 
 
 @given(st.text("ab1.+-*/(), `mxin", max_size=12))

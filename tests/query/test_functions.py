@@ -193,9 +193,9 @@ def test_restore_changes_nothing_else_of_a_query() -> None:
 
 
 def plan_of(combine: Any) -> Any:
-    from skyband.spark.plan import Plan
+    from skyband.spark.plan import QueryPlan
 
-    return Plan(query(combine), {"": ROWS.schema}, 1, "raise", False, True)
+    return QueryPlan(query(combine), {"": ROWS.schema}, 1, "raise", False, True)
 
 
 def test_a_checkpoint_does_not_go_on_under_another_function() -> None:

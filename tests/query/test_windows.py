@@ -6,6 +6,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -36,6 +38,41 @@ SECOND = 1_000_000
 )
 def test_durations_as_spark_users_write_them(text: str | timedelta, seconds: float) -> None:
     assert parse_duration(text) == round(seconds * SECOND)
+
+
+@pytest.mark.parametrize(
+    "minutes",
+    [np.timedelta64(2, "m"), np.timedelta64(120 * 10**9, "ns"), pd.Timedelta("2min")],
+)
+def test_durations_of_numpy_and_pandas(minutes: Any) -> None:
+    window = sb.TimeWindow(minutes, slide=minutes, lateness=minutes, offset=minutes)
+    assert window.panes == sb.TimeWindow("2 minutes", offset="2 minutes").panes
+    assert window.lateness_ticks == 120 * SECOND
+    query = sb.TopK(k=1, score="x", time="t", window=window)
+    same = sb.TopK(k=1, score="x", time="t", window=sb.TimeWindow(*4 * (timedelta(minutes=2),)))
+    assert query.fingerprint == same.fingerprint
+    assert sb.DecayWindow(minutes, slide=minutes).panes.half_life == 120 * SECOND
+    monitor = sb.Monitor(query, idle=minutes)
+    assert monitor.session.idle == 120
+    monitor.push(pa.table({"t": pa.array([0], pa.timestamp("s")), "x": [1]}))
+    monitor.flush()
+    assert monitor.peek(last=minutes).table.num_rows == 1
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        np.timedelta64(1, "M"),
+        np.timedelta64(5),
+        np.timedelta64("NaT"),
+        pd.NaT,
+        np.timedelta64(1500, "ns"),
+        pd.Timedelta(1500, "ns"),
+    ],
+)
+def test_durations_of_numpy_and_pandas_without_a_length_in_microseconds(given: Any) -> None:
+    with pytest.raises(sb.QueryError, match=r"fixed length|whole number|must be a string"):
+        sb.TimeWindow(given)
 
 
 @pytest.mark.parametrize(

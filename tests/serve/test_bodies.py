@@ -120,6 +120,9 @@ def test_a_block_that_begins_with_null_does_not_crash() -> None:
         ("id\na\n", None, 1, "'n' is missing in the header"),
         ("id,n,n\na,1,2\n", None, 1, "'n' appears twice"),
         ("id,n\na,1\nb,x\n", 1, 3, "'x' is not of type int64"),
+        ("id,n\na,1\n0x1,0x10\n", 1, 3, "'0x10' is not of type int64"),
+        ('n,id\n"0X1F",a\n', 0, 2, "'0X1F' is not of type int64"),
+        ("n,id\n 0x1f,a\n", 0, 2, "' 0x1f' is not of type int64"),
         ("id,n\na,1\nb\n", 1, 3, "has 1 values"),
         ('id,n\n"a\nb",1\n"c,2\n', 1, 4, "is not CSV"),
         ("id,n\n\0,1\n", None, None, "NUL"),
@@ -131,6 +134,12 @@ def test_csv_that_cannot_be_read_is_named(text: str, row: Any, line: Any, reason
         read_body("csv", text.encode(), schema)
     assert (found.value.row, found.value.line) == (row, line)
     assert reason in found.value.reason
+
+
+def test_text_that_begins_like_a_hexadecimal_number() -> None:
+    schema = pa.schema([("id", pa.string()), ("n", pa.int64())])
+    table = read_body("csv", b"id,n\n0x10,16\n", schema)
+    assert table.to_pylist() == [{"id": "0x10", "n": 16}]
 
 
 def test_csv_times_with_and_without_a_zone() -> None:

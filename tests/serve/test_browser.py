@@ -95,6 +95,8 @@ def test_the_page(chromium: Any, tmp_path: Path) -> None:
         client.post(rows(2, a=40, b=90, c=20))
         page = opened(chromium, client)
         wait_for(page, "talkers", ["a", "b", "c"])
+        heads = card(page, "talkers").locator("thead th").all_inner_texts()
+        assert [head.lower() for head in heads] == ["rank", "change", "host", "sum of bytes"]
         moves(page, client)
         groups(page)
         skyline(page)

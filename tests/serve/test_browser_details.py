@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -83,6 +85,28 @@ def test_errors_probabilities_and_taking_away(chromium: Any, tmp_path: Path) -> 
         )
         announced(page, client)
         sparkline(sketch, client)
+        context.close()
+
+
+def test_copied_cells_are_no_formulas(chromium: Any, tmp_path: Path) -> None:
+    hosts = ['=HYPERLINK("http://evil.example")', "+1+1", "-1+1", "@SUM(A1)", "\t=1", "a=b", "-12"]
+    query = sb.TopK(k=9, score="bytes", id="host", time="ts", window=sb.TimeWindow("2 s"))
+    service = Service({"top": query}, {"": arrow_schema("", SCHEMA)}, tmp_path)
+    with served.serving(service) as client:
+        client.post(rows(0, **{host: 1 - i for i, host in enumerate(hosts)}))
+        client.post(rows(2, z=1))
+        context = chromium.new_context()
+        context.grant_permissions(["clipboard-read", "clipboard-write"])
+        page = context.new_page()
+        page.goto(f"http://127.0.0.1:{client.port}/")
+        page.locator("tbody tr").nth(len(hosts) - 1).wait_for(timeout=20_000)
+        page.get_by_role("button", name="Copy CSV").click()
+        page.get_by_role("button", name="Copied").wait_for(timeout=20_000)
+        text = page.evaluate("navigator.clipboard.readText()")
+        head, *lines = csv.reader(io.StringIO(text, newline=""))
+        copied = [line[head.index("host")] for line in lines]
+        assert copied == [*(f"'{host}" for host in hosts[:5]), "a=b", "-12"]
+        assert [line[head.index("bytes")] for line in lines] == [str(1 - i) for i in range(7)]
         context.close()
 
 

@@ -69,13 +69,18 @@ def loaded(folder: Path, source: str, on_bad: str = "skip") -> Job:
 def begun(job: Job, folder: Path) -> tuple[Service, Sources]:
     sources, sinks = Sources(job, folder), Sinks(job, folder)
     service = Service(
-        job.queries, sources.schemas, folder, job.on_bad, write=sinks.write, post=sinks
-    )
+        job.queries, sources.schemas, folder, job.on_bad, write=sinks.write, post=sinks,
+        takes=sinks.limits,
+    )  # fmt: skip
     return service, sources
 
 
+def bad(folder: Path) -> list[Path]:
+    return sorted((folder / "bad").glob("*.json"))
+
+
 def letters(folder: Path) -> list[tuple[str, str]]:
-    found = [path.read_text().splitlines() for path in sorted((folder / "bad").glob("*.json"))]
+    found = [path.read_text().splitlines() for path in bad(folder)]
     told = [json.loads(line) for lines in found for line in lines]
     return [(letter["reason"], letter["record"]) for letter in told]
 
@@ -98,6 +103,18 @@ def test_bad_rows_become_letters_once(tmp_path: Path) -> None:
     again, _ = begun(job, folder)
     assert letters(tmp_path) == before
     again.close()
+
+
+def test_what_a_service_keeps_is_for_its_user_only(tmp_path: Path) -> None:
+    job, folder = loaded(tmp_path, 'kind = "http"'), tmp_path / "state"
+    service, sources = begun(job, folder)
+    body = b'{"ts": 1, "host": "a", "bytes": null}\n{"ts": 9, "host": "b", "bytes": 3}\n'
+    service.submit(Request("", read_body("json", body, sources.schemas[""]), 1)).result(20)
+    service.close()
+    kept = {path: path.stat().st_mode & 0o777 for path in [*folder.iterdir(), *bad(tmp_path)]}
+    names = {path.name.split("-")[0] for path in kept}
+    assert names == {"answers", "journal", "lock", "net", "run", "snapshot"}
+    assert {path for path, mode in kept.items() if mode != 0o600} == set()
 
 
 @pytest.fixture
@@ -152,3 +169,61 @@ def test_records_that_cannot_be_read_stop_a_source(tmp_path: Path, port: int) ->
     assert "source rows stopped: 2 bad rows: not JSON of the schema: nonsense" in told
     assert service.stats["best"]["rows_in"] == 0
     service.close()
+
+
+HELD = """
+name = "held"
+engine = "local"
+checkpoint = "state"
+
+[source]
+kind = "http"
+schema = "ts timestamp, host string, bytes bigint"
+
+[query]
+kind = "TopK"
+k = 2
+score = "bytes"
+id = "host"
+time = "ts"
+window = {{ size = "10 seconds" }}
+
+[sink]
+kind = "postgres"
+table = "served_held"
+dsn = "{dsn}"
+
+[dead_letters]
+kind = "files"
+path = "bad"
+"""
+
+
+def test_no_row_stops_a_service_for_good(tmp_path: Path, dsn: str) -> None:
+    """Neither one that its sink cannot hold, nor one from far ahead, also after a restart."""
+    import psycopg
+
+    (tmp_path / "job.toml").write_text(HELD.format(dsn=dsn))
+    job, folder = load_served(tmp_path / "job.toml"), tmp_path / "state"
+
+    def post(service: Service, *found: tuple[str, str]) -> dict[str, Any]:
+        lines = [json.dumps({"ts": ts, "host": host, "bytes": 1}) for ts, host in found]
+        table = read_body("json", "\n".join(lines).encode(), service.board.schemas[""])
+        request = Request("", table, table.nbytes)
+        return service.submit(request).result(20)
+
+    service, _ = begun(job, folder)
+    reply = post(service, ("2026-01-05T10:00:00Z", "a"), ("2026-01-05T10:00:01Z", "b\0"))
+    assert (reply["rows"], reply["bad"]) == (2, 1)
+    assert "row 1, column 'host': the text has a NUL character" in reply["reason"]
+    reply = post(service, ("9000-01-01T00:00:00Z", "c"))
+    assert "the time is more than 1 day ahead of this machine's clock" in reply["reason"]
+    assert service.status.moment(service.status.watermark()) == "2026-01-05T10:00:01+00:00"
+    service.journal.close()  # as if it had been killed
+    service, _ = begun(job, folder)
+    assert "late" not in post(service, ("2026-01-05T10:00:30Z", "d"))
+    assert service.stats["held"]["rows_bad"] == 2
+    service.close()
+    assert len(letters(tmp_path)) == 2
+    with psycopg.connect(dsn) as connection:
+        assert connection.execute("SELECT host FROM served_held").fetchall() == [("a",)]

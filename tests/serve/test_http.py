@@ -179,6 +179,15 @@ def test_the_board_is_described(client: served.Client) -> None:
     assert talkers["spec"]["weight"] == "bytes"
 
 
+@pytest.mark.parametrize(
+    "end", ["9" * 5_000, "--5", "0001-01-01T00:00:00%2B01:00", "9999-12-31T23:59:59-01:00"]
+)
+def test_an_end_beyond_all_times_is_no_failure_of_ours(client: served.Client, end: str) -> None:
+    reply = client.get(f"/api/answers/busiest?end={end}")
+    assert reply.status == 400
+    assert "ISO 8601" in reply.json["error"]
+
+
 def test_large_integers_are_text(tmp_path: Path) -> None:
     with served.serving(served.new_service(tmp_path)) as client:
         found = served.rows(0, 4)
@@ -255,36 +264,6 @@ def test_integer_times_are_not_told_as_seconds(tmp_path: Path) -> None:
         text = client.get("/metrics").body.decode()
         assert 'source_rows_total{source="rows"} 1\n' in text
         assert not [line for line in text.splitlines() if "_seconds" in line and line[0] != "#"]
-
-
-def test_metrics_and_health(client: served.Client) -> None:
-    from skyband.serve.metrics import NAMES
-
-    client.post(served.rows(0, 9))
-    text = client.get("/metrics").body.decode()
-    assert [line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")] == list(
-        NAMES
-    )
-    assert 'skyband_source_rows_total{source="rows"} 9\n' in text
-    assert "skyband_answers_total 8\n" in text
-    health = client.get("/healthz")
-    assert health.status == 200
-    assert health.json["status"] == "ok"
-    assert health.json["behind"] > 0
-
-
-def test_a_failed_disk_stops_the_service_and_says_so(tmp_path: Path) -> None:
-    service = served.new_service(tmp_path)
-    with served.serving(service) as client:
-
-        def full() -> None:
-            raise OSError(28, "No space left on device")
-
-        service.journal.sync = full  # type: ignore[method-assign]
-        assert client.post(served.rows(0, 9)).status == 503
-        assert client.post(served.rows(9, 1)).status == 503
-        assert client.get("/healthz").status == 503
-        assert client.answers("busiest") == []  # what is not safe is not shown
 
 
 def test_two_sources(tmp_path: Path) -> None:

@@ -23,7 +23,6 @@ import pytest
 
 from skyband.jobs.ddl import arrow_schema
 from skyband.serve.bodies import read_body
-from skyband.serve.inflow import LARGE
 from skyband.serve.jobfile import load_served
 from support import served
 from support.served_process import Process, started
@@ -49,7 +48,7 @@ def bodies_of(batches: int, size: int) -> list[tuple[bytes, str]]:
         sink = io.BytesIO()
         if i % 3 == 0:
             if i % 10 == 0:
-                rows[0]["note"] = "x" * 2 * LARGE  # no column of the source, so it is ignored
+                rows[0]["note"] = "x" * (256 << 10)  # no column of the source, so it is ignored
             found.append((served.ndjson(rows), served.NDJSON))
         elif i % 3 == 1:
             pa.csv.write_csv(table, sink)

@@ -22,7 +22,6 @@ from skyband.jobs.ddl import arrow_schema
 from skyband.serve.blocks import BLOCK
 from skyband.serve.bodies import read_body
 from skyband.serve.history import Event, History
-from skyband.serve.keys import Applied, Keys
 from skyband.serve.service import Limits, Refused, Request, Service
 from support import served
 
@@ -169,6 +168,19 @@ def test_a_changed_board_is_refused(tmp_path: Path) -> None:
     served.new_service(tmp_path).close()  # the folder was let go
 
 
+@pytest.mark.parametrize("ticks", [1 << 60, -(1 << 60), -(1 << 63)])
+def test_a_time_that_python_cannot_name_is_a_bad_row(tmp_path: Path, ticks: int) -> None:
+    service = served.new_service(tmp_path)
+    far = request(0, 3)
+    times = pa.array([0, ticks, 0]).cast(pa.timestamp("us", "UTC"))
+    far.table = far.table.set_column(0, "ts", times)
+    reply = service.submit(far).result(20)
+    assert (reply["rows"], reply["bad"]) == (3, 1)
+    assert str(ticks) in reply["reason"]
+    assert apply(service, 3, 5) == {"rows": 5}
+    service.close()
+
+
 def test_two_services_cannot_share_a_folder(tmp_path: Path) -> None:
     service = served.new_service(tmp_path)
     with pytest.raises(EngineError, match="another server"):
@@ -190,19 +202,6 @@ def test_a_refused_request_leaves_no_trace(tmp_path: Path) -> None:
     assert len(service.keys) == 0
     assert service.board.stats()["talkers"]["rows_in"] == 5
     service.close()
-
-
-def test_keys_are_forgotten_by_number_and_by_age() -> None:
-    keys = Keys(most=3, seconds=1e9)
-    for i in range(5):
-        keys.add(f"k{i}", Applied(str(i), 2e9, {"rows": i}))
-    assert [keys.find(f"k{i}") is not None for i in range(5)] == [False, False, True, True, True]
-    old = Keys()
-    old.add("old", Applied("d", 0.0, {}))
-    assert old.find("old") is None
-    saved = Keys()
-    saved.load(keys.save())
-    assert saved.find("k4") == Applied("4", 2e9, {"rows": 4})
 
 
 def test_the_file_of_answers_stays_small(tmp_path: Path) -> None:

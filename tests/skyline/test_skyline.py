@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -47,7 +48,7 @@ def test_the_intervals_of_figure_2() -> None:
     query = sb.Skyline(prefer=WISH, window=sb.CountWindow(7, slide=1), algorithm="stabsky")
     monitor = sb.Monitor(query)
     answers = monitor.push(drawn(FIGURE_2))
-    graph = monitor.session.synopsis.graph  # type: ignore[attr-defined]
+    graph = monitor.session.synopsis.graphs  # type: ignore[attr-defined]
     # Panes count from 0, the paper's tuples from 1; the paper's 0 stands for ALWAYS.
     edges = zip(graph.since.tolist(), graph.pane.tolist(), strict=True)
     intervals = [(0 if since == ALWAYS else since + 1, pane + 1) for since, pane in edges]
@@ -92,6 +93,67 @@ def test_shorter_windows_of_groups() -> None:
     assert got.to_pydict()["x"] == [4, 7]
 
 
+def test_groups_that_are_folded_move_behind_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever room they leave, each answer is that of a query that keeps groups apart."""
+    monkeypatch.setattr("skyband.skyline.graph._SPARE", 8)
+    rng = np.random.default_rng(4)
+    window = sb.CountWindow(12, slide=4)
+    query = sb.Skyline(prefer=WISH, by=("g",), window=window)
+    monitor, apart = sb.Monitor(query), sb.Monitor(dataclasses.replace(query, algorithm="sfs"))
+    unused = 0
+    for at in range(120):
+        count = int(rng.integers(1, 20))
+        groups = rng.integers(0, 30, 1 + at % 4)  # few of 30 have rows
+        rows = pa.table(
+            {
+                "g": rng.choice(groups, count),
+                "x": rng.integers(0, 9, count),
+                "y": rng.integers(0, 9, count),
+            }
+        )
+        got, wanted = monitor.push(rows), apart.push(rows)
+        assert [answer.table for answer in got] == [answer.table for answer in wanted]
+        monitor._check()
+        graphs = monitor.session.synopsis.graphs  # type: ignore[attr-defined]
+        unused += graphs.used > len(graphs)
+        assert graphs.used <= 2 * len(graphs) + 2 * 8 + 20
+        if at % 25 == 24:
+            monitor = sb.Monitor.restore(monitor.snapshot())
+        assert monitor.peek(last=8).table == apart.peek(last=8).table
+    assert unused > 50
+    (first,) = set(apart.peek().table["g"].to_pylist()[:1])
+    assert monitor.session.fold is not None
+    code = monitor.session.fold.groups.ranks.argmin()
+    monitor.session.synopsis.forget(np.array([code, 99], np.int32))
+    monitor._check()
+    wanted = [row for row in apart.peek().table.to_pylist() if row["g"] != first]
+    assert monitor.peek().table.to_pylist() == wanted
+
+
+def test_groups_without_live_rows_leave_nothing() -> None:
+    """Codes of such groups are given to others."""
+    query = sb.Skyline(prefer=WISH, by=("g",), time="t", window=sb.TimeWindow(4, slide=2))
+    monitor, apart = sb.Monitor(query), sb.Monitor(dataclasses.replace(query, algorithm="sfs"))
+    rng = np.random.default_rng(5)
+    for at in range(12):
+        rows = pa.table(
+            {
+                "t": np.sort(rng.integers(3 * at, 3 * at + 3, 900)),
+                "g": rng.integers(500 * at, 500 * at + 700, 900),
+                "x": rng.integers(0, 9, 900),
+                "y": rng.integers(0, 9, 900),
+            }
+        )
+        got, wanted = monitor.push(rows), apart.push(rows)
+        assert [answer.table for answer in got] == [answer.table for answer in wanted]
+        graphs = monitor.session.synopsis.graphs  # type: ignore[attr-defined]
+        assert len(graphs) <= 2000
+        assert len(graphs.sizes) < 5000
+    assert monitor.session.fold is not None
+    assert monitor.session.fold.groups.bound < 4000, "there were 6,200 groups"
+    monitor._check()
+
+
 def test_equal_rows_are_all_answers_and_cost_little() -> None:
     table = pa.table({"x": np.ones(3000), "y": np.ones(3000)})
     monitor = sb.Monitor(sb.Skyline(prefer=WISH, window=sb.CountWindow(1000, slide=500)))
@@ -125,7 +187,8 @@ def test_bad_preferred_values_are_refused(column: list[Any], problem: str) -> No
     query = sb.Skyline(prefer={"x": "min"}, window=sb.CountWindow(2))
     with pytest.raises(sb.DataError, match=problem):
         sb.rank(pa.table({"x": column}), query)
-    assert sb.rank(pa.table({"x": column}), query, on_bad="skip").num_rows == 0
+    with pytest.warns(sb.SkybandWarning):
+        assert sb.rank(pa.table({"x": column}), query, on_bad="skip").num_rows == 0
 
 
 def test_a_preference_needs_values_in_order() -> None:

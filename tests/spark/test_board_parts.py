@@ -10,15 +10,14 @@ import pyarrow as pa
 import pytest
 
 import skyband as sb
-from support import spark_simulator
 
 pytest.importorskip("pyspark")
 
 from skyband.data.ipc import table_from
-from skyband.spark.board_plan import BoardPlan, answer_rows, typed_rows
-from skyband.spark.board_stages import board_summariser
+from skyband.spark.board_rows import answer_rows, typed_rows
 from skyband.spark.letters import RAW, UNREAD, Carried
-from support.board_simulator import BoardJob
+from skyband.spark.summarise import summariser
+from support.board_simulator import BoardJob, board_plan_of
 
 
 def rows(seed: int, count: int = 90) -> pa.Table:
@@ -63,8 +62,8 @@ def test_bad_records_are_one_letter_with_the_reasons_of_all_queries() -> None:
     table = table.append_column(UNREAD, pa.array([False, True, False, True]))
     table = table.append_column(RAW, pa.array([None, b"{oops", None, b"\xff"], pa.binary()))
     carried = Carried("not JSON of the schema", {}, ("t", "id", "g", "x"), letters=True)
-    plans = {n: spark_simulator.plan_of(q, {"": rows(0)}, on_bad="skip") for n, q in BOARD.items()}
-    run = board_summariser(BoardPlan(plans), "", carried)
+    plan = board_plan_of(BOARD, {"": rows(0)}, on_bad="skip")
+    run = summariser(plan, "", carried)
     packed = [row for batch in run(iter(table.to_batches())) for row in batch.to_pylist()]
     letters = pa.concat_tables(table_from(row["letters"]) for row in packed if row["letters"])
     told = {row["record"]: row["reason"] for row in letters.to_pylist()}
@@ -159,7 +158,7 @@ def test_times_and_odd_values_survive_the_way_through_text() -> None:
     edges = {name: pa.array([5, 6, 7], pa.int64()) for name in ("window_start", "window_end")}
     table = pa.table({**edges, "rank": pa.array([1, 2, 3], pa.int32()), **kinds})
     query = sb.TopK(k=1, score="x", time="t", window=sb.TimeWindow(9))
-    board = BoardPlan({"q": spark_simulator.plan_of(query, {"": rows(1)})})
+    board = board_plan_of({"q": query}, {"": rows(1)})
     told = answer_rows(board, "q", table)
     assert told.column("rank").to_pylist() == [1, 2, 3]
     (batch,) = typed_rows(table.schema)(iter(told.to_batches()))

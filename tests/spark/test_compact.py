@@ -11,7 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skyband.contract.runs import Part, Runs
+from skyband.data import packing
 from skyband.data.keys import hash_array
+from skyband.errors import EngineError
 from skyband.spark import compact
 from skyband.spark.compact import pack_compact, unpack_compact
 
@@ -95,3 +97,35 @@ def test_what_version_0_1_packed_is_read() -> None:
     assert same(found.parts["items"]["id"], IDS)
     few = given.slice(1, 2)
     assert pack_compact(few) == few.pack()
+
+
+def forged(change: Any) -> bytes:
+    """Runs in few bytes whose header somebody changed; the checksum is right."""
+    ids = pa.array(np.arange(ROWS) % 100)
+    header, arrays = packing.unpack(pack_compact(runs(id=ids, value=RNG.random(ROWS))))
+    change(header, arrays)
+    return packing.pack(header, arrays)
+
+
+def test_a_forged_column_reads_nothing_beyond_its_numbers() -> None:
+    def wider(header: dict[str, Any], arrays: dict[str, Any]) -> None:
+        del header["narrow"]["part/items/id"]
+
+    with pytest.raises(pa.ArrowInvalid, match="too small"):
+        unpack_compact(forged(wider))
+
+
+def test_forged_numbers_are_no_objects() -> None:
+    def objects(header: dict[str, Any], arrays: dict[str, Any]) -> None:
+        header["narrow"]["part/items/id"][0] = "|O"
+
+    with pytest.raises(EngineError, match="whole numbers"):
+        unpack_compact(forged(objects))
+
+
+def test_forged_offsets_are_refused() -> None:
+    def beyond(header: dict[str, Any], arrays: dict[str, Any]) -> None:
+        arrays["offsets/items"] = arrays["offsets/items"] + 1
+
+    with pytest.raises(EngineError, match="offsets"):
+        unpack_compact(forged(beyond))

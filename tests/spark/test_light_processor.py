@@ -36,19 +36,19 @@ def test_processors_tell_their_states_without_loading_the_engine() -> None:
     import pyarrow as pa
 
     from skyband.spark import processor
-    from skyband.spark.plan import Plan
+    from skyband.spark.plan import BoardPlan, QueryPlan
 
     query = sb.TopK(k=1, score="score", time="ts", window=sb.TimeWindow(10))
     schema = pa.schema({"ts": pa.int64(), "score": pa.float64()})
-    plan = Plan(query, {"": schema}, 1, "raise", changes=False, streaming=True)
-    kinds = (processor.BucketProcessor, processor.BoardProcessor, processor.ChangesProcessor)
+    query_plan = QueryPlan(query, {"": schema}, 1, "raise", changes=False, streaming=True)
+    plan = BoardPlan({"": query_plan}, alone=True)
+    kinds = (processor.BucketProcessor, processor.ChangesProcessor)
     blob = pickle.dumps([kind(plan) for kind in kinds])
     done = subprocess.run(
         [sys.executable, "-c", ASKED], input=blob, capture_output=True, check=True
     )
     assert done.stdout.decode().splitlines() == [
-        "BucketProcessor head panes",
-        "BoardProcessor head panes",
-        "ChangesProcessor before",
+        "BucketProcessor head slots",
+        "ChangesProcessor last",
         "[]",
     ]

@@ -11,6 +11,8 @@ import oracle
 import skyband as sb
 from skyband import registry
 from skyband.data.ipc import table_from, table_to_bytes
+from skyband.data.packing import pack, unpack
+from skyband.engine.fold import Fold
 from skyband.spark.bucket import Bucket
 from skyband.spark.parcels import unpack_runs
 from skyband.spark.sessions import SESSIONS
@@ -126,6 +128,18 @@ def test_approximate_answers_keep_their_bounds(kind: str, name: str, number: int
         approximate.check(kind, query, got, pushes)
 
 
+def stored_panes(job: spark_simulator.Job) -> list[int]:
+    """The panes of the only key, once for each piece."""
+    (store,) = job.stores.values()
+    (stored,) = Bucket(job.plan, job.label, store).folds
+    return sorted(stored.panes[:, 0].tolist())
+
+
+def folds() -> list[Fold]:
+    """The folds that this process keeps."""
+    return [fold for live, _ in SESSIONS.kept.values() for _, fold in live]
+
+
 class TestState:
     def test_another_query_finds_that_it_is_not_its_state(self) -> None:
         table = some_rows()
@@ -141,15 +155,23 @@ class TestState:
             ),
         ):
             with pytest.raises(sb.EngineError, match="another query"):
-                Bucket(other, store)
-        Bucket(spark_simulator.plan_of(topk(), {"": table}), store)
+                Bucket(other, job.label, store)
+        Bucket(spark_simulator.plan_of(topk(), {"": table}), job.label, store)
 
     def test_another_version_says_so(self) -> None:
         plan = spark_simulator.plan_of(topk(), {"": some_rows()})
-        with pytest.raises(sb.EngineError, match="version 0"):
-            plan.check_identity(plan.identity | {"version": 0})
-        with pytest.raises(sb.EngineError, match="version None"):
-            plan.check_identity(None)
+        for own in (plan.first.identity | {"version": 0}, None):
+            version = None if own is None else 0
+            with pytest.raises(sb.EngineError, match=f"version {version}, but this Skyband reads"):
+                plan.check_identity({"board": {"": own}, "alone": True})
+        job = spark_simulator.Job(plan)
+        job.push({"": some_rows()})
+        (store,) = job.stores.values()
+        assert store.blob is not None
+        head, arrays = unpack(store.blob)
+        store.blob = pack(head | {"version": 2}, arrays)
+        with pytest.raises(sb.EngineError, match="version 2, but this Skyband reads"):
+            Bucket(plan, job.label, store)
 
     def test_damage_is_found(self) -> None:
         table = some_rows()
@@ -160,7 +182,7 @@ class TestState:
         assert store.blob is not None
         store.blob = store.blob[:-1] + bytes([store.blob[-1] ^ 1])
         with pytest.raises(sb.EngineError, match="damaged"):
-            Bucket(plan, store)
+            Bucket(plan, job.label, store)
 
     def test_a_process_keeps_its_sessions_while_nothing_else_writes(self) -> None:
         table = some_rows()
@@ -170,8 +192,9 @@ class TestState:
         job.push({"": table})
         (store,) = job.stores.values()
         (kept,) = SESSIONS.kept.values()
-        idle = Bucket(plan, store)
-        assert not len(idle.step(job.watermark, []).windows)
+        idle = Bucket(plan, job.label, store)
+        (outcome,) = idle.step(job.watermark, []).values()
+        assert not len(outcome.windows)
         idle.save(idle.head["timer"])
         assert list(SESSIONS.kept.values()) == [kept]
 
@@ -185,8 +208,9 @@ class TestState:
             moved = pa.array([each + 1_000 for each in table["ts"].to_pylist()])
             table = table.set_column(table.schema.get_field_index("ts"), "ts", moved)
         assert len(SESSIONS.kept) == shards
-        for session, _ in SESSIONS.kept.values():
-            assert len(session._fold.totals.keys) <= job.plan.query.window.panes.per_window + 1
+        panes = job.plan.first.window.panes
+        for fold in folds():
+            assert len(fold.totals.keys) <= panes.per_window + 1
 
     def test_a_stored_pane_has_one_run_a_group(self) -> None:
         table = some_rows()
@@ -195,7 +219,7 @@ class TestState:
         job.push({"": table})
         for store in job.stores.values():
             for blob in store.kept.values():
-                runs, _ = unpack_runs(blob, plan.groups())
+                runs, _ = unpack_runs(blob, plan.first.groups())
                 assert not runs.ordered().repeats.any()
 
     @pytest.mark.parametrize("forgetful", [False, True])
@@ -219,14 +243,8 @@ class TestState:
         late = pa.table({"ts": [1_060], "id": ["z"]})
         (want,) = monitor.push(late)
         assert job.push({"": late}).to_pylist() == want.table.to_pylist()
-        assert sorted(job.stores[0, 0].kept) == [1_000 // 50, 1_060 // 50]
-        assert Bucket(plan, job.stores[0, 0]).head["pieces"] == {}
-
-    def test_a_state_of_the_version_before_is_read(self) -> None:
-        plan = spark_simulator.plan_of(topk(), {"": some_rows()})
-        plan.check_identity(plan.identity | {"version": 1})
-        with pytest.raises(sb.EngineError, match="different: query"):
-            plan.check_identity(plan.identity | {"version": 1, "query": "another"})
+        assert stored_panes(job) == [1_000 // 50, 1_060 // 50]  # each in one piece
+        assert len(job.stores[0, 0].kept) == 2
 
     def test_expired_panes_leave_the_store(self) -> None:
         table = some_rows()
@@ -235,7 +253,8 @@ class TestState:
         (store,) = job.stores.values()
         late = pa.table({"ts": [9_000], "id": ["z"], "score": [1.0]})
         job.push({"": late.select(["ts", "id", "score"])})
-        assert list(store.kept) == [9_000 // 5]
+        assert stored_panes(job) == [9_000 // 5]
+        assert len(store.kept) == 1
 
     def test_a_retried_batch_starts_from_what_was_stored(self) -> None:
         first, second = some_rows(), modern(streams.stream(4, 40, start=60).table)

@@ -129,6 +129,6 @@ def test_an_input_column_of_that_name_is_refused() -> None:
         ["exact" if name == "id" else name for name in spark_cases.some_rows().column_names]
     )
     query = spark_cases.topk(id="exact")
-    _check_names(spark_simulator.plan_of(query, {"": table}))
+    _check_names(spark_simulator.plan_of(query, {"": table}).first)
     with pytest.raises(sb.SchemaError, match="rename"):
-        _check_names(spark_simulator.plan_of(query, {"": table}, bounds=True))
+        _check_names(spark_simulator.plan_of(query, {"": table}, bounds=True).first)

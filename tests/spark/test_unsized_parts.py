@@ -9,7 +9,7 @@ import pytest
 
 import oracle
 import skyband as sb
-from skyband.spark import bucket
+from skyband.spark.bucket import Bucket
 from support import conformance, spark_simulator, streams
 from support.both_engines import compare
 from support.spark_cases import pushes_of
@@ -66,9 +66,14 @@ def test_a_batch_rewrites_only_the_parts_it_touched() -> None:
     job.push({"": first})
     job.push({"": pa.table({"ts": [15, 21], "item": [7, 7]})})
     (store,) = job.stores.values()
-    parts = {key: blob for key, blob in store.kept.items() if key <= bucket._FIRST_PART}
-    assert len(parts) == 64
+
+    def parts() -> dict[int, bytes]:
+        (stored,) = Bucket(plan, job.label, store).folds
+        return {part: store.kept[slot] for part, (slot, _) in stored.parts.items()}
+
+    before = parts()
+    assert len(before) == 64
     job.push({"": pa.table({"ts": [35], "item": [8]})})
-    after = {key: blob for key, blob in store.kept.items() if key <= bucket._FIRST_PART}
-    assert sum(after[key] != parts[key] for key in parts) == 1
+    after = parts()
+    assert sum(after[part] != before[part] for part in before) == 1
     assert len(store.kept) == 65  # and one open pane

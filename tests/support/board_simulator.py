@@ -11,7 +11,7 @@ import pyarrow as pa
 import skyband as sb
 from skyband.spark.answer_bytes import answers_from
 from skyband.spark.board_rows import answer_rows, typed_rows
-from skyband.spark.keepers import BucketKeeper
+from skyband.spark.keepers import BucketKeeper, ChangesKeeper
 from skyband.spark.plan import SHIFT_MS, BoardPlan
 from skyband.spark.sessions import SESSIONS
 from skyband.spark.stages import batch_finisher, batch_folder, finisher
@@ -19,6 +19,30 @@ from skyband.spark.summarise import summariser
 from support import spark_simulator
 
 Key = tuple[str, int, int]
+
+
+def board_plan_of(
+    board: Mapping[str, sb.Query], sources: Mapping[str, pa.Table], **settings: Any
+) -> BoardPlan:
+    """The plan of a board; ``settings`` are those of ``spark_simulator.plan_of``."""
+    plans = {n: spark_simulator.plan_of(q, sources, **settings).first for n, q in board.items()}
+    return BoardPlan(plans)
+
+
+class Value:
+    """A state of Spark with one value."""
+
+    def __init__(self) -> None:
+        self.value: tuple[Any, ...] | None = None
+
+    def get(self) -> tuple[Any, ...] | None:
+        return self.value
+
+    def update(self, value: tuple[Any, ...]) -> None:
+        self.value = value
+
+    def clear(self) -> None:
+        self.value = None
 
 
 class BoardJob:
@@ -37,6 +61,8 @@ class BoardJob:
         self.settings = settings
         self.stores: dict[Key, spark_simulator.Memory] = {}
         self.timers: dict[Key, int] = {}
+        self.last: dict[tuple[str, int], Value] = {}
+        """The last answer of each query and bucket, if changes are wanted of several shards."""
         self.seen: dict[str, int] = {}
         self.watermark = 0
         self.counts: dict[str, dict[str, int]] = {}
@@ -45,11 +71,7 @@ class BoardJob:
 
     def restart(self, board: Mapping[str, sb.Query]) -> None:
         """Go on with another board, as after a restart from the checkpoint."""
-        made = {
-            n: spark_simulator.plan_of(q, self.sources, **self.settings).first
-            for n, q in board.items()
-        }
-        self.plan = BoardPlan(made)
+        self.plan = board_plan_of(board, self.sources, **self.settings)
         for name in board:
             self.counts.setdefault(name, {"rows_late": 0, "windows_out": 0})
 
@@ -105,6 +127,12 @@ class BoardJob:
         by_bucket: dict[tuple[str, int], list[dict[str, Any]]] = {}
         for row in rows:
             by_bucket.setdefault((row["query"], row["bucket"]), []).append(row)
+        if any(each.changes for each in self.plan.plans.values()):
+            given = []
+            for key, mine in by_bucket.items():
+                keeper = ChangesKeeper(self.plan, self.last.setdefault(key, Value()))
+                given += list(keeper.take(key, iter([pd.DataFrame(mine)])))
+            return [row for frame in given for row in frame.to_dict("records")]
         finish = finisher(self.plan)
         return [row for mine in by_bucket.values() for row in finish(_pieces(mine)).to_pylist()]
 
@@ -123,11 +151,7 @@ def _pieces(rows: list[dict[str, Any]]) -> pa.Table:
 
 def ranked_batch(board: Mapping[str, sb.Query], table: pa.Table, **settings: Any) -> dict[str, Any]:
     """What a batch DataFrame gives: the rows of each query."""
-    plans = {
-        name: spark_simulator.plan_of(query, {"": table}, streaming=False, **settings).first
-        for name, query in board.items()
-    }
-    plan = BoardPlan(plans)
+    plan = board_plan_of(board, {"": table}, streaming=False, **settings)
     packed: dict[Key, list[pa.RecordBatch]] = {}
     for batch in summariser(plan, "")(iter(table.to_batches())):
         for i, row in enumerate(batch.select(["label", "bucket", "shard"]).to_pylist()):

@@ -11,7 +11,7 @@ import io
 import json
 import sys
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -47,11 +47,16 @@ def cases() -> Iterator[tuple[str, sb.Query, list[Any]]]:
     """Every algorithm over time and count windows, with and without groups."""
     for kind in registry.kinds():
         for algorithm in registry.algorithms(kind):
-            for number, (window, settings) in enumerate(_shapes(kind, algorithm)):
-                stream = conformance.long_stream(kind, settings, window, "uniform")
-                batches, _, table = sending.sent(stream, settings)
-                query = conformance.query_of(kind, window, settings, table)
-                yield f"{kind}-{algorithm}-{number}", query, batches
+            few = conformance.SETTINGS[kind][0], conformance.SETTINGS[kind][-1]
+            for number, shape in enumerate(shapes(kind, algorithm, few, WINDOWS)):
+                yield f"{kind}-{algorithm}-{number}", *asked(kind, *shape)
+
+
+def asked(kind: str, window: Any, settings: dict[str, Any]) -> tuple[sb.Query, list[Any]]:
+    """A query with these settings, and the batches of a stream for it."""
+    stream = conformance.long_stream(kind, settings, window, "uniform")
+    batches, _, table = sending.sent(stream, settings)
+    return conformance.query_of(kind, window, settings, table), batches
 
 
 def boards() -> Iterator[tuple[str, dict[str, sb.Query], list[Any]]]:
@@ -70,14 +75,17 @@ def boards() -> Iterator[tuple[str, dict[str, sb.Query], list[Any]]]:
         yield f"Board-{name}-0", board, [table.slice(low, 50) for low in range(0, rows, 50)]
 
 
-def _shapes(kind: str, algorithm: str) -> Iterator[tuple[Any, dict[str, Any]]]:
+def shapes(
+    kind: str, algorithm: str, several: Sequence[dict[str, Any]], windows: Sequence[Any]
+) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """The windows and settings with which an algorithm can be asked."""
     more = MORE.get(algorithm, {}) | {"algorithm": algorithm}
     if algorithm in conformance.OPTIONS:
         more |= {"options": conformance.OPTIONS[algorithm]}
     refused = {"weight"} if algorithm == "fsw-f" else set()
-    for given in (conformance.SETTINGS[kind][0], conformance.SETTINGS[kind][-1]):
+    for given in several:
         settings = {name: value for name, value in given.items() if name not in refused}
-        for window in WINDOWS:
+        for window in windows:
             if conformance.fits(settings, window):
                 yield window, settings | more
 

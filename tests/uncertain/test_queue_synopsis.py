@@ -8,6 +8,8 @@ import pyarrow as pa
 import pytest
 
 import skyband as sb
+from skyband.uncertain.windowed import WindowedSynopsis
+from support import streams
 
 pytestmark = pytest.mark.nojit
 
@@ -42,3 +44,20 @@ def test_the_newest_rows_alone_may_admit_no_compact_set(algorithm: str) -> None:
     slots, closed = unlikely._find(1)
     assert not closed
     assert unlikely.store.rows.pane[slots].tolist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize("semantics", ["pk-topk", "pt-k", "u-kranks", "u-topk"])
+@pytest.mark.parametrize("algorithm", ["bs", *QUEUES])
+def test_answers_in_one_step_are_those_in_two(
+    algorithm: str, semantics: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``answers`` computes each answer once; without it, ``finish`` does so for every window."""
+    rows = streams.stream(7, 120, pattern="crowded").table
+    query = sb.UncertainTopK(
+        k=2, score="score", probability="p", id="id", semantics=semantics, algorithm=algorithm,
+        threshold=0.3 if semantics == "pt-k" else None, window=sb.CountWindow(20, slide=1),
+    )  # fmt: skip
+    found = sb.rank(rows, query)
+    assert found.num_rows > 20
+    monkeypatch.delattr(WindowedSynopsis, "answers")
+    assert sb.rank(rows, query).equals(found)

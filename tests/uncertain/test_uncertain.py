@@ -162,7 +162,8 @@ def test_probabilities_outside_are_bad_rows(bad: float | None) -> None:
     table = pa.table({"speed": [1, 2], "p": pa.array([0.5, bad], pa.float64()), "car": ["a", "b"]})
     with pytest.raises(sb.DataError, match="'p', row 1"):
         sb.rank(table, query("pk-topk", sb.CountWindow(1)))
-    kept = sb.rank(table, query("pk-topk", sb.CountWindow(1)), on_bad="skip")
+    with pytest.warns(sb.SkybandWarning):
+        kept = sb.rank(table, query("pk-topk", sb.CountWindow(1)), on_bad="skip")
     assert kept["car"].to_pylist() == ["a"]
 
 

@@ -48,7 +48,7 @@ def answer_html(answer: Answer) -> str:
     heads = "".join(f"<th{_side(n in numeric)}>{escape(n)}</th>" for n in table.column_names)
     body = []
     for row in table.to_pylist():
-        cells = "".join(_cell(n, row[n], n in numeric, n == value, most) for n in row)
+        cells = "".join(_cell(row[n], n in numeric, n == value, most) for n in row)
         body.append(f"<tr>{cells}</tr>")
     more = answer.table.num_rows - table.num_rows
     if more:
@@ -60,7 +60,7 @@ def answer_html(answer: Answer) -> str:
     )
 
 
-def _cell(name: str, value: Any, numeric: bool, ranked: bool, most: float) -> str:
+def _cell(value: Any, numeric: bool, ranked: bool, most: float) -> str:
     style = f"text-align:{'right' if numeric else 'left'};padding:2px 8px"
     if ranked and most and isinstance(value, (int, float)) and math.isfinite(value):
         share = min(100.0, 100 * abs(value) / most)

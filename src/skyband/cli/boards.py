@@ -38,6 +38,7 @@ def board(
 ) -> None:
     """Answer all queries of a job file over its files; nothing is written."""
     from skyband import jobs
+    from skyband.embedded.left_out import left_out
     from skyband.embedded.monitor import new_board
     from skyband.embedded.run import watch_board
     from skyband.engine.explain import explain as told
@@ -61,11 +62,9 @@ def board(
         watch_board_live(answers, found.queries, pace)
     else:
         _show_last(answers, found.queries)
-    stats = session.stats()
-    for name in found.queries:
-        for count, word in (("rows_late", "late"), ("rows_bad", "bad")):
-            if stats[name][count]:
-                say(f"{name}: {stats[name][count]:,} {word} rows left out", style="yellow")
+    missing = left_out(session)
+    if missing:
+        say(missing, style="yellow")
 
 
 def watch_board_live(

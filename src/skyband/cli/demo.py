@@ -16,11 +16,14 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from skyband.cli.choices import Format
 from skyband.cli.explain import explained
 from skyband.query import HeavyHitters, Query, TopK
 from skyband.window import TimeWindow
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from skyband.answers.answer import Answer
 
 __all__ = ["add_demo"]
@@ -96,30 +99,26 @@ class _Show:
         from skyband.kernels.core.patient import hurry
 
         hurry()
-        note = "compiling kernels (only once; later runs use the cache)"
-        if not self.console.is_terminal:
-            self.console.print(note, soft_wrap=True)
-        with self.console.status(note) if self.console.is_terminal else nullcontext():
-            for query in self.queries.values():
-                monitor = Monitor(query)
-                for batch in flow_batches(12, 10):
-                    for answer in monitor.push(batch):
-                        answer.changes  # noqa: B018  (computed when asked for)
+        for query in self.queries.values():
+            monitor = Monitor(query)
+            for batch in flow_batches(12, 10):
+                for answer in monitor.push(batch):
+                    answer.changes  # noqa: B018  (computed when asked for)
 
     def steps(self, seed: int) -> Iterator[dict[str, Answer]]:
         """After every batch of the stream, yield the latest answer of each query."""
-        from skyband.cli.flows import flow_batches
         from skyband.embedded.monitor import Monitor
+        from skyband.kernels.core.notice import clock
 
         monitors = {title: Monitor(query) for title, query in self.queries.items()}
         latest: dict[str, Answer] = {}
-        for batch in flow_batches(STEPS + 1, PER_STEP, seed):
-            began = time.perf_counter()
+        for batch in _stream(seed):
+            began = clock()
             for title, monitor in monitors.items():
                 answers = monitor.push(batch)
                 if answers:
                     latest[title] = answers[-1]
-            self.busy += time.perf_counter() - began
+            self.busy += clock() - began
             self.rows += batch.num_rows
             if latest:
                 yield latest
@@ -159,22 +158,21 @@ class _Show:
         )
 
 
-def _save(path: Path, seed: int) -> None:
-    import pyarrow.parquet as pq
-
-    from skyband.cli.explain import say
+def _stream(seed: int) -> Iterator[pa.Table]:
+    """The demo's stream: the first batch ends no window, every later one does."""
     from skyband.cli.flows import flow_batches
 
-    rows = 0
-    writer = None
-    with path.open("wb") as file:
-        for batch in flow_batches(STEPS, PER_STEP, seed):
-            writer = writer or pq.ParquetWriter(file, batch.schema, compression="zstd")
-            writer.write_table(batch)
-            rows += batch.num_rows
-        if writer is not None:
-            writer.close()
-    say(f"{rows:,} flows written to {path}")
+    return flow_batches(STEPS + 1, PER_STEP, seed)
+
+
+def _save(path: Path, seed: int) -> None:
+    from skyband.cli.explain import say
+    from skyband.cli.output import writer
+
+    with writer(Format.parquet, path) as out:
+        for batch in _stream(seed):
+            out.write(batch)
+    say(f"{out.rows:,} flows written to {path}")
 
 
 def _farewell(console: Console, show: _Show) -> None:

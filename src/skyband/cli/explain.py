@@ -6,21 +6,25 @@ import functools
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import typer
 from rich.console import Console
 from rich.text import Text
 
+from skyband.answers.plain_text import plain
 from skyband.errors import SkybandError
 
-__all__ = ["MISTAKE", "as_options", "explained", "say"]
+__all__ = ["MISTAKE", "as_options", "explained", "say", "say_unmatched"]
 
 MISTAKE = 2
 """The exit code for a mistake in the command or in the data."""
 
 _INTERRUPTED = 130
+_LOOK, _SHOWN = 1 << 20, 8
+"""The rows that are looked at for the values of a column, and how many values are shown."""
 _KEYWORD = re.compile(r"\b([a-z_]+)=('[^']*'|\"[^\"]*\"|[\w.]+)?")
 
 
@@ -70,6 +74,39 @@ def explained(verb: Callable[..., None]) -> Callable[..., None]:
 def say(text: str, style: str = "dim") -> None:
     """Print a remark on the error stream, so that answers can be piped."""
     Console(stderr=True, highlight=False).print(Text(text, style=style), soft_wrap=True)
+
+
+def say_unmatched(where: Mapping[str, Sequence[Any]], source: Any) -> None:
+    """Say which values there are, after a ``--where`` that no row matched."""
+    from skyband.cli.stdin import Stdin
+    from skyband.data.row_filter import RowFilter
+    from skyband.embedded.sources import Reading, batches_of
+
+    shown = {n: f"--where {n}={','.join(map(str, values))}" for n, values in where.items()}
+    counts = {name: Counter[Any]() for name in where}
+    sources = [] if isinstance(source, Stdin) else [source]
+    matched, rows = set[str](), 0
+    for each in source.values() if isinstance(source, Mapping) else sources:
+        reading = Reading(lambda schema: [name for name in where if name in schema.names])
+        for table in batches_of(each, reading):
+            for name in set(where) & set(table.column_names):
+                for found in table[name].value_counts().to_pylist():
+                    counts[name][found["values"]] += found["counts"]
+                wanted = RowFilter({name: where[name]}, table.schema)
+                if any(wanted.mask(batch).any() for batch in table.to_batches()):
+                    matched.add(name)
+            rows += table.num_rows
+            if rows >= _LOOK:
+                break
+    lines = []
+    for name, found in counts.items():
+        if found and name not in matched:
+            order = sorted(found, key=lambda value: (-found[value], str(value)))
+            more = f", and {len(order) - _SHOWN:,} more" if len(order) > _SHOWN else ""
+            lines.append(f"{shown[name]}; {name} has {', '.join(map(plain, order[:_SHOWN]))}{more}")
+    both = " together" if len(where) > 1 else ""
+    for line in lines or [f"{' and '.join(shown.values())}{both}"]:
+        say(f"no row has {line}", style="yellow")
 
 
 def _complain(message: str) -> None:

@@ -67,6 +67,14 @@ HELP = {
     "weight": "Column, or expression, to add up instead of counting.",
 }
 
+_GIVE = (
+    "give the window: either --window '10 minutes' (of time) or --count 100000 (of rows); "
+    "--slide sets how often it is answered"
+)
+_UNSIZED = {
+    "decay": "--half-life '30 minutes' for rows that decay",
+    "landmark": "--since 2026-01-01 (or --since first) for all rows from then on",
+}
 _NUMBER = re.compile(r"[+-]?(\d+(_\d+)*)(\.\d*)?([eE][+-]?\d+)?|[+-]?\.\d+([eE][+-]?\d+)?")
 
 
@@ -103,6 +111,7 @@ def query_of(kind: type[Query], window: Any, given: Mapping[str, Any], **common:
 
 
 def window_of(
+    kind: type[Query],
     size: str | None,
     count: int | None,
     slide: str | None,
@@ -113,11 +122,8 @@ def window_of(
 ) -> Window | dict[str, TimeWindow]:
     """The window that the options of a command describe, or the window of each source."""
     if [size, count, half_life, since].count(None) != 3:
-        raise QueryError(
-            "give the window: either --window '10 minutes' (of time) or --count 100000 (of rows); "
-            "--slide sets how often it is answered. Or give --half-life '30 minutes' for rows that "
-            "decay, or --since 2026-01-01 (or --since first) for all rows from then on"
-        )
+        more = [text for sort, text in _UNSIZED.items() if registry.algorithms(kind.kind, sort)]
+        raise QueryError(_GIVE + (". Or give " + ", or ".join(more)) * bool(more))
     step = None if slide is None else _duration(slide)
     if count is not None:
         if lateness is not None or offset is not None:
@@ -133,7 +139,8 @@ def window_of(
             return DecayWindow(_duration(half_life), slide=_slide(step), **given)
     if since is not None:
         with _named("--since"):
-            return LandmarkWindow(_slide(step), _since(since), **given)
+            first = None if since == "first" else _duration(since)
+            return LandmarkWindow(_slide(step), first, **given)
     assert size is not None
     with _named("--window"):
         if "=" not in size:
@@ -146,11 +153,6 @@ def _slide(step: int | str | None) -> int | str:
     if step is None:
         raise QueryError("give --slide: it sets how often the window is answered")
     return step
-
-
-def _since(text: str) -> int | str | None:
-    """The landmark: a moment, an integer, or None for "first", the first row."""
-    return None if text == "first" else _duration(text)
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from skyband import registry
 from skyband.cli.choices import Engine, Format, OnBad
 from skyband.cli.fields import algorithms_of, field_parameters, verb_of
 from skyband.query import Query
@@ -43,6 +44,10 @@ def common_parameters(kind: type[Query]) -> list[inspect.Parameter]:
     """Options that every query has."""
     text, number, sides = str | None, int | None, "left" in kind.__annotations__
     window = {"rich_help_panel": _WINDOW, "show_default": False}
+    decay, landmark = (
+        window | {"hidden": not registry.algorithms(kind.kind, sort)}
+        for sort in ("decay", "landmark")
+    )  # a hidden option says why it cannot be used
     run = {"rich_help_panel": _RUN}
     out = {"rich_help_panel": _OUTPUT}
     return [
@@ -51,9 +56,9 @@ def common_parameters(kind: type[Query]) -> list[inspect.Parameter]:
                      + (" Or one per side: 'trades=1 hour,risks=1 day'." if sides else "")),
         _option("count", number, None, "--count", "-c", **window,
                 help="Length in rows, instead of --window."),
-        _option("half_life", text, None, "--half-life", **window,
+        _option("half_life", text, None, "--half-life", **decay,
                 help="Instead of --window: all rows, each weighing half after this time."),
-        _option("since", text, None, "--since", **window,
+        _option("since", text, None, "--since", **landmark,
                 help="Instead of --window: all rows from this moment, or from the 'first' row."),
         _option("slide", text, None, "--slide", "-s", **window,
                 help="How often the window is answered. Default: its length."),

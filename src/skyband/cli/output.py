@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import os
+import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,8 +19,9 @@ from rich.text import Text
 from skyband.answers.json_text import escaped_text, json_text
 from skyband.answers.plain_text import plain
 from skyband.cli.choices import Format
-from skyband.cli.view import span
+from skyband.cli.view import head_of, span
 from skyband.errors import QueryError
+from skyband.query import Query
 
 __all__ = ["Writer", "format_of", "writer"]
 
@@ -61,8 +64,9 @@ def format_of(format_: Format | None, output: Path | None) -> Format:
 class Writer:
     """Writes tables of answers to one output, one after another."""
 
-    def __init__(self, file: IO[bytes], format_: Format) -> None:
+    def __init__(self, file: IO[bytes], format_: Format, query: Query | None = None) -> None:
         self.file = file
+        self.query = query
         self.format = format_
         self.rows = 0
         self._headed = False
@@ -115,32 +119,56 @@ class Writer:
             highlight=False,
         )
         try:
-            for part in _drawn(table):
+            for part in _drawn(table, self.query):
                 console.print(part)
         finally:
             text.detach()
 
 
 @contextmanager
-def writer(format_: Format, output: Path | None) -> Iterator[Writer]:
-    """A Writer onto a file, or onto standard output."""
+def writer(
+    format_: Format, output: Path | None, query: Query | None = None, *, growing: bool = False
+) -> Iterator[Writer]:
+    """A Writer of a query's answers onto a file, or onto standard output.
+
+    A file is there once it is whole; one that others read while it grows has its name at once.
+    """
+    if output is None and format_ is Format.parquet and sys.stdout.isatty():
+        raise QueryError(
+            "Parquet is binary and cannot be shown on a terminal; give --output FILE, or pipe "
+            "it into a program"
+        )
+    with _opened(output, growing) as file:
+        opened = Writer(file, format_, query)
+        try:
+            yield opened
+        finally:
+            opened.close()
+
+
+@contextmanager
+def _opened(output: Path | None, growing: bool) -> Iterator[IO[bytes]]:
     if output is None:
-        if format_ is Format.parquet and sys.stdout.isatty():
-            raise QueryError(
-                "Parquet is binary and cannot be shown on a terminal; give --output FILE, or pipe "
-                "it into a program"
-            )
-        opened = Writer(sys.stdout.buffer, format_)
-        yield opened
-        opened.close()
+        yield sys.stdout.buffer
         return
-    with output.open("wb") as file:
-        opened = Writer(file, format_)
-        yield opened
-        opened.close()
+    device = output.exists() and not output.is_file()
+    if growing or device or not os.access(output.parent, os.W_OK):
+        with output.open("wb") as file:
+            yield file
+        return
+    target = output.resolve()  # what a link points to
+    draft = target.with_name(f"{target.name}.part")
+    try:
+        with draft.open("wb") as file:
+            yield file
+        if target.exists():
+            shutil.copymode(target, draft)
+        draft.replace(target)
+    finally:
+        draft.unlink(missing_ok=True)
 
 
-def _drawn(table: pa.Table) -> Iterator[Any]:
+def _drawn(table: pa.Table, query: Query | None) -> Iterator[Any]:
     """A table of answers for people, with one section per window."""
     if not table.num_rows:
         yield Text("no window has any rows", style="dim")
@@ -155,7 +183,8 @@ def _drawn(table: pa.Table) -> Iterator[Any]:
         right = pa.types.is_integer(table.schema.field(name).type) or pa.types.is_floating(
             table.schema.field(name).type
         )
-        drawn.add_column(name, justify="right" if right else "left", overflow="fold")
+        side: Any = "right" if right else "left"
+        drawn.add_column(head_of(query, name), justify=side, overflow="fold")
     many = len(sections) > _MANY
     left_out = range(_ENDS, len(sections) - _ENDS) if many else range(0)
     for number, (start, rows) in enumerate(sections):

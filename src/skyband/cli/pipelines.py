@@ -24,7 +24,7 @@ def add_pipelines(app: typer.Typer) -> None:
 
 
 def pipeline(
-    job: Annotated[Path, typer.Argument(help="A job file, JOB.toml; see docs/spark.md.")],
+    job: Annotated[Path, typer.Argument(help="A job file, JOB.toml; see docs/jobs.md.")],
     explain: Annotated[
         bool, typer.Option("--explain", help="Show the plan without starting the job.")
     ] = False,

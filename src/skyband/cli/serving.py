@@ -110,7 +110,7 @@ def serve_verb(title: str, query: Query, source: Any, given: Mapping[str, Any]) 
                 time.sleep(given["pace"])
             shown.status.troubles.append("the source has ended")
         except SkybandError as problem:
-            shown.status.troubles.append(f"the source stopped: {problem}")
+            shown.status.stopped(f"the source stopped: {problem}")
 
     run.serve_answers(
         title, query, board.session_of(None).bound, show, port=given["serve_port"], started=_told

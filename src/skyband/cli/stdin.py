@@ -17,7 +17,7 @@ from typing import Any, BinaryIO, cast
 
 import pyarrow as pa
 
-from skyband.embedded.sources import OwnReader, Reading, batches_of, read_json, sound
+from skyband.embedded.sources import OwnReader, Reading, batches_of, read_json, reader_of, sound
 from skyband.errors import SchemaError
 
 __all__ = ["STDIN", "Stdin", "stdin_batches"]
@@ -114,7 +114,7 @@ def _csv(text: bytes, schema: pa.Schema | None, names: Sequence[str] | None) -> 
 
     types = None if schema is None else {f.name: f.type for f in schema}
     options = csv.ConvertOptions(column_types=types, include_columns=names)
-    return csv.read_csv(pa.BufferReader(text), convert_options=options)
+    return csv.read_csv(reader_of(text), convert_options=options)
 
 
 def _json(text: bytes, schema: pa.Schema | None, names: Sequence[str] | None) -> pa.Table:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import sys
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
@@ -16,7 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from skyband.cli.choices import Engine, Format
-from skyband.cli.explain import explained, say
+from skyband.cli.explain import explained, say, say_unmatched
 from skyband.cli.fields import (
     field_parameters,
     mapping_of,
@@ -26,6 +25,7 @@ from skyband.cli.fields import (
 )
 from skyband.cli.options import common_parameters, example_of, help_of, source_parameter
 from skyband.errors import EngineError, QueryError
+from skyband.kernels.core.notice import clock
 from skyband.query import Query
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def _run(kind: type[Query], given: dict[str, Any]) -> None:
     from skyband.cli.pictures import Picture, refuse_with_serve
 
     parts = ("window", "count", "slide", "lateness", "offset", "half_life", "since")
-    window = window_of(*(given[name] for name in parts))
+    window = window_of(kind, *(given[name] for name in parts))
     options = mapping_of("--option", given["option"] or ())
     query = query_of(kind, window, _own(kind, given), algorithm=given["algorithm"], options=options)
     given["alerts"] = _kinds(given["alerts"] or ())
@@ -134,12 +134,12 @@ def _run_rank(query: Query, source: Any, given: Mapping[str, Any], shape: Format
     from skyband.embedded.run import rank_board
 
     board = new_board(query, given["on_bad"].value, None, given["threads"])
-    began = time.perf_counter()
+    began = clock()
     narrowed = given["changes"] or given["alerts"] or given["limit"]
     if _flows(query, source, shape) and not narrowed:
-        with writer(shape, given["output"]) as out:
+        with writer(shape, given["output"], query, growing=True) as out:
             _write_all(board, source, out, given["picture"])
-        _report(board, time.perf_counter() - began, out, given["output"])
+        _report(board, source, clock() - began, out, given["output"])
         return
     with _progress(source) as progress:
         if narrowed:
@@ -147,10 +147,10 @@ def _run_rank(query: Query, source: Any, given: Mapping[str, Any], shape: Format
         else:
             table = rank_board(board, source, progress)[None]
             given["picture"].take(table)
-    took = time.perf_counter() - began
-    with writer(shape, given["output"]) as out:
+    took = clock() - began
+    with writer(shape, given["output"], query) as out:
         out.write(table)
-    _report(board, took, out, given["output"])
+    _report(board, source, took, out, given["output"])
 
 
 def _flows(query: Query, source: Any, shape: Format) -> bool:
@@ -225,16 +225,16 @@ def _run_watch(query: Query, source: Any, given: Mapping[str, Any], shape: Forma
     found = islice(watch_board(board, source, only=given["alerts"]), given["limit"])
     answers = _taken(found, given["picture"])
     shown = bool(given["changes"] or given["alerts"])
-    began = time.perf_counter()
+    began = clock()
     if shape is Format.table and given["output"] is None:
         watch_live(answers, query, pace=given["pace"], changes=shown)
         took = None
     else:
-        with writer(shape, given["output"]) as out:
+        with writer(shape, given["output"], query, growing=True) as out:
             for answer in answers:
                 out.write(_changes(answer) if shown else answer.table)
-        took = time.perf_counter() - began
-    _report(board, took)
+        took = clock() - began
+    _report(board, source, took)
 
 
 def _taken(answers: Iterable[Answer], picture: Picture) -> Iterator[Answer]:
@@ -265,7 +265,7 @@ def _run_spark(query: Query, source: Any, given: Mapping[str, Any], shape: Forma
         query, source, given["master"], on_bad=given["on_bad"].value, changes=changes
     )
     given["picture"].take(table)
-    with writer(shape, given["output"]) as out:
+    with writer(shape, given["output"], query) as out:
         out.write(table)
     if given["output"] is not None:
         say(f"{out.rows:,} rows written to {given['output']}")
@@ -314,17 +314,21 @@ def _rows_of(source: Any) -> int | None:
 
 
 def _report(
-    board: BoardSession, took: float | None, out: Writer | None = None, output: Path | None = None
+    board: BoardSession,
+    source: Any,
+    took: float | None,
+    out: Writer | None = None,
+    output: Path | None = None,
 ) -> None:
     """Report how many rows were read and left out."""
+    from skyband.embedded.left_out import left_out
+
     stats = board.stats()
-    left_out = [
-        f"{stats[name]:,} {word} row{'s' if stats[name] != 1 else ''} left out"
-        for name, word in (("rows_late", "late"), ("rows_bad", "bad"))
-        if stats[name]
-    ]
-    if left_out:
-        say("; ".join(left_out), style="yellow")
+    missing = left_out(board)
+    if missing:
+        say(missing, style="yellow")
+    if 0 < stats["rows_in"] == stats["rows_filtered"]:
+        say_unmatched(board.queries[None].where, source)
     if took is not None and (sys.stderr.isatty() or output is not None):
         windows = f"{stats['windows_out']:,} windows"
         where = f", {out.rows:,} rows to {output}" if out is not None and output is not None else ""

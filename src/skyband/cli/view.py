@@ -17,7 +17,7 @@ from skyband.answers.plain_text import clock, moment_text, plain
 from skyband.data.columns import is_number_type
 from skyband.query import Query
 
-__all__ = ["answer_line", "answer_table", "change_lines", "measure_of", "span"]
+__all__ = ["answer_line", "answer_table", "change_lines", "head_of", "measure_of", "span"]
 
 _BAR = 12
 _BLOCKS = " ▏▎▍▌▋▊▉█"
@@ -28,6 +28,12 @@ def measure_of(query: Query) -> str | None:
     if not query.ranked:
         return None
     return query.extra_columns[0] if query.extra_columns else getattr(query, "score", None)
+
+
+def head_of(query: Query | None, name: str) -> str:
+    """The head of an answer's column for people: a count with weights is a sum."""
+    weight = getattr(query, "weight", None)
+    return f"sum of {weight}" if weight and name == "count" else name
 
 
 def span(start: Any, end: Any) -> str:
@@ -62,7 +68,8 @@ def answer_table(
     drawn.add_column("", width=3)
     for name in names:
         kind = table.schema.field(name).type
-        drawn.add_column(name, justify="right" if is_number_type(kind) else "left", no_wrap=True)
+        side: Any = "right" if is_number_type(kind) else "left"
+        drawn.add_column(head_of(query, name), justify=side, no_wrap=True)
     if measure is not None:
         drawn.add_column("", width=_BAR)
     shown = table.slice(0, rows) if rows is not None else table

@@ -66,11 +66,12 @@ def warm(
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     from skyband.kernels.core.jit import cache_folder
-    from skyband.kernels.core.messages import take_no_messages
+    from skyband.kernels.core.notice import say_nothing
     from skyband.kernels.core.patient import hurry
 
     chosen = list(cases(names or ()))
     hurry()
+    say_nothing()
     began = time.perf_counter()
     table = _table()
     console = Console(stderr=True)
@@ -85,7 +86,6 @@ def warm(
             _run(query, table)
             bar.advance(task)
     if not names:
-        take_no_messages()  # which jobs that read Kafka need
         _read_some_records()
     folder = cache_folder()
     kept = f"kept in {folder}" if folder else "not kept: no folder can be written"

@@ -9,6 +9,8 @@ import numpy as np
 from skyband.arrays import Codes, Hashes, Ints, Saved, State
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Runs
+from skyband.contract.saved_runs import SavedRuns
+from skyband.data.flat_state import require
 
 __all__ = ["PARTS", "Accumulated"]
 
@@ -16,7 +18,7 @@ PARTS = 64
 """The state is stored in this many parts, so that a batch rewrites only those it has changed."""
 
 
-class Accumulated:
+class Accumulated(SavedRuns):
     """A mixin for synopses whose summaries are also their state and their partial answers.
 
     The rows so far are one big pane, so ``combine`` merges a sealed pane into the state. It is
@@ -44,7 +46,7 @@ class Accumulated:
 
     # The fold ---------------------------------------------------------------------------------
 
-    def fold(self, panes: Runs, windows: Windows, final: bool = False) -> Runs | None:
+    def fold(self, panes: Runs, windows: Windows) -> Runs | None:
         """For each window, take the panes up to its end, then read it."""
         found: list[Runs] = []
         at = 0
@@ -73,9 +75,12 @@ class Accumulated:
             self.kept = fresh.slice(0, 0)
         if not len(fresh):
             return
-        mine = np.isin(self.kept.group, fresh.group)
-        merged = self.combine(Runs.concat([self.kept.take(mine), fresh]).ordered())
-        self.kept = Runs.concat([self.kept.take(~mine), merged]).ordered()
+        if np.array_equal(self.kept.group, fresh.group):  # always, if there are no groups
+            self.kept = self.combine(Runs.concat([self.kept, fresh]).ordered())
+        else:
+            mine = np.isin(self.kept.group, fresh.group)
+            merged = self.combine(Runs.concat([self.kept.take(mine), fresh]).ordered())
+            self.kept = Runs.concat([self.kept.take(~mine), merged]).ordered()
         self.touch(panes)
 
     def touch(self, panes: Runs) -> None:
@@ -101,7 +106,11 @@ class Accumulated:
 
     def restore(self, arrays: Saved) -> None:
         """See ``Synopsis.restore``."""
-        self.kept = Runs.unpack(arrays["kept"].tobytes())[0] if arrays else None
+        self.kept = None
+        if arrays:
+            self.kept = self.saved_runs(Runs.unpack(arrays["kept"].tobytes())[0], False)
+            ordered = (np.diff(self.kept.group) > 0).all() and not self.kept.stamp.any()
+            require(ordered, "a group is there twice")
 
     def changed(self, stable: Hashes) -> list[tuple[int, Runs]]:
         """See ``Synopsis.changed``: a group belongs to one part."""

@@ -27,7 +27,7 @@ class PaneByPane:
     def partial(self, first: int, end: int, group: int | None = None) -> Runs:
         """See ``Synopsis.partial``."""
 
-    def fold(self, panes: Runs, windows: Windows, final: bool = False) -> Runs | None:
+    def fold(self, panes: Runs, windows: Windows) -> Runs | None:
         """For each window, push the panes up to its end, then read it."""
         found: list[Runs] = []
         at = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date
 from functools import cached_property
 from typing import Any
 
@@ -111,6 +112,26 @@ class Windows:
         cut = (self.number[start:stop], self.first[start:stop], self.end[start:stop])
         return Windows(*cut, self.ranks, group)
 
+    @staticmethod
+    def merged(many: Sequence[Windows]) -> tuple[Windows, Codes]:
+        """All these windows in order of their ends, and which of the many each belongs to.
+
+        If each group has its own windows, they come group by group.
+        """
+        if len(many) == 1 and many[0].group is None:
+            return many[0], np.zeros(len(many[0]), np.int32)
+        of = np.repeat(np.arange(len(many), dtype=np.int32), [len(own) for own in many])
+        number, first, end = (
+            np.concatenate([getattr(own, name) for own in many])
+            for name in ("number", "first", "end")
+        )
+        group, ranks = None, many[0].ranks
+        if any(own.group is not None for own in many):
+            group = np.concatenate([own.group for own in many if own.group is not None])
+        order = np.lexsort((of, end) if group is None else (of, end, group))
+        group = None if group is None else group[order]
+        return Windows(number[order], first[order], end[order], ranks, group), of[order]
+
 
 _NONE = np.zeros(0, np.int64)
 NO_WINDOWS = Windows(_NONE, _NONE, _NONE, _NONE)
@@ -176,7 +197,8 @@ class Faults:
 def shown(column: Any, row: int) -> str:
     """One value as text for a message; times outside Python's range are shown as integers."""
     try:
-        return repr(column[row].as_py())
+        value = column[row].as_py()
+        return str(value) if isinstance(value, date) else repr(value)
     except (ValueError, OverflowError):
         days = pa.types.is_date32(column.type)
         return str(column.cast(pa.int32() if days else pa.int64())[row])

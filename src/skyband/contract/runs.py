@@ -18,14 +18,18 @@ import numpy as np
 import pyarrow as pa
 
 from skyband.arrays import Array, Codes, Ints, Mask, Saved, State
-from skyband.data.columns import plain, take
+from skyband.data.columns import output_type, plain, take
+from skyband.data.flat_state import Form, admitted, require
 from skyband.data.ipc import column_from, column_to_array
 from skyband.data.packing import pack, unpack
+
+_OFFSETS = np.zeros(0, np.int64)
 
 __all__ = [
     "Column",
     "Part",
     "Runs",
+    "Types",
     "expand",
     "offsets_of",
     "pick",
@@ -33,6 +37,8 @@ __all__ = [
     "run_starts",
 ]
 
+Types = Mapping[str, Mapping[str, Any]]
+"""The type of each column of each part."""
 Column = Any
 """A numpy array or an Arrow array; ``Any`` because pyarrow has no type hints."""
 
@@ -71,6 +77,13 @@ def places(offsets: Ints) -> Codes:
 def pick(column: Column, positions: Array) -> Column:
     """The values of a numpy or Arrow column at these positions."""
     return column[positions] if isinstance(column, np.ndarray) else take(column, positions)
+
+
+def type_of(column: Column) -> Any:
+    """The dtype and width of a numpy column; the type of an Arrow column's values."""
+    if isinstance(column, np.ndarray):
+        return column.dtype, column.shape[1:]
+    return output_type(column.type)
 
 
 def _concat(columns: Sequence[Column]) -> Column:
@@ -268,7 +281,45 @@ class Runs:
                 columns[column] = values if is_numpy else column_from(values)
             parts[name] = Part(arrays[f"offsets/{name}"], columns)
         scalars = {name: arrays[f"scalar/{name}"] for name in header["scalars"]}
-        return Runs(arrays["stamp"], arrays["group"], parts, scalars)
+        found = Runs(arrays["stamp"], arrays["group"], parts, scalars)
+        found._admit()
+        return found
+
+    def _admit(self) -> None:
+        """Refuse runs whose lengths and offsets do not fit together, as kernels rely on them."""
+        runs: State = {"stamp": self.stamp, "group": self.group, **self.scalars}
+        one = Form("runs")
+        like = {name: values[:0].reshape(0) for name, values in self.scalars.items()}
+        like |= {"stamp": np.zeros(0, np.int64), "group": np.zeros(0, np.int32)}
+        admitted(runs, like, dict.fromkeys(runs, one) | {"group": Form("runs", low=0)})
+        for part in self.parts.values():
+            rows = {len(column) for column in part.columns.values()} or {0}
+            offsets = Form(len(self) + 1, 0, ascends=True)
+            admitted({"offsets": part.offsets}, {"offsets": _OFFSETS}, {"offsets": offsets})
+            require(part.offsets[0] == 0 and rows == {len(part)}, "offsets that do not fit")
+
+    def typed(self, types: Types, whole: bool = False) -> Runs:
+        """These runs, if all their columns are among these and have these types.
+
+        If they are ``whole``, a part with rows has all columns.
+        """
+        for name, columns in self.types.items():
+            wanted = types.get(name, {})
+            for column, kind in columns.items():
+                known = wanted.get(column)
+                require(kind == known, f"column {name}/{column} has type {kind}, not {known}")
+            complete = not whole or not len(self.part(name)) or columns.keys() == wanted.keys()
+            require(complete, f"columns of {name} are missing")
+        return self
+
+    @property
+    def types(self) -> dict[str, dict[str, Any]]:
+        """The type of each column of each part, and of the scalars as those of part ''."""
+        columns = {name: part.columns for name, part in self.parts.items()} | {"": self.scalars}
+        return {
+            part: {name: type_of(values) for name, values in each.items()}
+            for part, each in columns.items()
+        }
 
     def pack(self, **extra: Array) -> bytes:
         """These runs as bytes for another process, together with the ``extra`` arrays."""

@@ -8,6 +8,7 @@ panes into answers. Its methods, in the order in which an engine calls them:
     summarise, combine      reduce the rows of a pane to what can still matter; merge such summaries
     admit                   a final check for rows that are invalid only alongside live rows
     fold                    take sealed panes and read each window once its last pane is in
+    answers                 fold and finish in one step, where there are no other shards
     partial                 the mergeable part of an answer over the current panes
     finish                  turn the partial answers of all shards into the answer
     forget                  drop groups that have no live rows
@@ -33,8 +34,9 @@ from skyband.arrays import Codes, Hashes, Ints, Saved, State
 from skyband.contract.checks import QuickTests, check_names
 from skyband.contract.rows import Faults, Rows, Windows
 from skyband.contract.runs import Runs
+from skyband.contract.saved_runs import SavedRuns
 from skyband.data.arrow_store import check_keepable
-from skyband.data.flat_state import Parts, bytes_of, load, save
+from skyband.data.flat_state import Forms, Parts, bytes_of, load, save
 from skyband.data.time_axis import TimeAxis
 from skyband.errors import EngineError, SchemaError
 from skyband.query.base import RESERVED, Query
@@ -44,7 +46,7 @@ __all__ = ["Synopsis"]
 Q = TypeVar("Q", bound=Query)
 
 
-class Synopsis(ABC, Generic[Q]):
+class Synopsis(SavedRuns, ABC, Generic[Q]):
     """The state of one algorithm for one query; the table above lists what it must implement."""
 
     # Capabilities: what only some algorithms can do. Each class declares its own.
@@ -59,8 +61,6 @@ class Synopsis(ABC, Generic[Q]):
     """``admit`` may find bad rows in sealed panes, so it must see all these panes before a fold."""
     positions: bool = False
     """``position`` knows where any live id stands (``Monitor.position``)."""
-    finishes: bool = False
-    """``fold`` with ``final=True`` returns finished answers, more cheaply than ``finish``."""
     parallel: bool = True
     """``summarise`` reads nothing that it changes, so several threads may call it at once."""
     long_chunks: bool = False
@@ -78,6 +78,8 @@ class Synopsis(ABC, Generic[Q]):
     # State over sealed panes, from which ``snapshot``, ``restore`` and ``nbytes`` follow.
     saved_arrays: ClassVar[tuple[str, ...]] = ()
     """Attributes that hold an array or an integer, each saved under its own name."""
+    saved_forms: ClassVar[Forms] = {}
+    """What is known of these arrays; a snapshot in which it is not so is refused."""
     saved_parts: ClassVar[Parts] = ()
     """Attributes that have a state of their own, each with a prefix for its names."""
 
@@ -210,6 +212,12 @@ class Synopsis(ABC, Generic[Q]):
 
     # Panes ------------------------------------------------------------------------------------
 
+    def check_weight(self, weight: int, summaries: Sequence[Runs]) -> None:
+        """Raise DataError if a window of this weight cannot be counted in whole numbers.
+
+        Called only if summaries have a ``total``; some of them are given, for the message.
+        """
+
     def admit(self, runs: Runs) -> tuple[Runs, Faults | None]:
         """A final check of sealed panes, for rows that are invalid only alongside live rows.
 
@@ -219,14 +227,18 @@ class Synopsis(ABC, Generic[Q]):
         return runs, None
 
     @abstractmethod
-    def fold(self, panes: Runs, windows: Windows, final: bool = False) -> Runs | None:
+    def fold(self, panes: Runs, windows: Windows) -> Runs | None:
         """Take sealed panes (ordered, without repeats); read each window once its last pane is in.
 
         The stamps of the result are window numbers; the result is None if no window was requested.
         Panes before the first pane of the last window read may expire. Raises before it changes
-        anything, unless ``savepoint`` returns a copy of the state. ``final=True`` is passed only if
-        the class declares ``finishes``; the result is then the same as that of ``finish``.
+        anything, unless ``savepoint`` returns a copy of the state.
         """
+
+    def answers(self, panes: Runs, windows: Windows) -> Runs | None:
+        """What ``finish`` makes of the result of ``fold``, for a state that has all rows."""
+        partial = self.fold(panes, windows)
+        return None if partial is None else self.finish([partial])
 
     def fold_readers(self, panes: Runs, windows: Sequence[Windows]) -> list[Runs | None]:
         """As ``fold``, with the windows of each query that ``serve`` named."""

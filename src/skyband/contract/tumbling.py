@@ -9,6 +9,7 @@ import numpy as np
 from skyband.arrays import Ints, Saved, State
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Runs
+from skyband.data.flat_state import require
 
 __all__ = ["Tumbling"]
 
@@ -96,6 +97,8 @@ class Tumbling:
         """Restore from a snapshot."""
         packed = arrays.get("last")
         self.last = None if packed is None else Runs.unpack(packed.tobytes())[0]
+        if self.last is not None:
+            require(self.last.ordered() is self.last, "panes that are not in order")
 
     def _check(self) -> None:
         if self.last is not None:

@@ -10,6 +10,7 @@ import pyarrow as pa
 from skyband.arrays import Ints, Saved, State, grown
 from skyband.data.column_store import ColumnStore
 from skyband.data.columns import Positions, output_type, plain
+from skyband.data.flat_state import require
 from skyband.data.ipc import column_from, column_to_array
 from skyband.errors import SchemaError
 
@@ -125,5 +126,7 @@ class ArrowStore:
     def restore(self, state: Saved) -> None:
         """Replace everything by what `state()` of a store of the same type returned."""
         values = column_from(np.array(state["arrow"]))
+        own = plain(pa.nulls(0, self.type))
+        require(values.type == own.type, f"a column of {own.type} has type {values.type}")
         self._pieces, self._used, self._length = [values], len(values), len(values)
         self._place = np.arange(self._length)

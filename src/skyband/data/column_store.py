@@ -26,6 +26,7 @@ from skyband.data.columns import (
     to_numpy,
     validity,
 )
+from skyband.data.flat_state import Form, admitted, require
 from skyband.errors import DataError, SchemaError
 from skyband.kernels.core.borrow import frozen
 from skyband.kernels.core.scan import gather
@@ -137,7 +138,12 @@ class ColumnStore:
     def restore(self, state: Saved) -> None:
         """Replace everything by what `state()` of a store of the same type returned."""
         self._length = self._cells.load(state)
-        self._valid = np.array(state["valid"], np.uint8) if "valid" in state else None
+        self._valid = None
+        if "valid" in state:
+            like = {"valid": np.zeros(0, np.uint8)}
+            self._valid = admitted(state, like, {"valid": Form(self._length, 0, 2)})["valid"]
+        if isinstance(self._cells, _Heap):
+            self.gather(np.arange(self._length)).validate(full=True)  # is text valid?
 
     @classmethod
     def from_state(cls, kind: pa.DataType, state: Saved) -> ColumnStore:
@@ -213,7 +219,7 @@ class _Flat:
         return {"values": self._values[:length].copy()}
 
     def load(self, state: Saved) -> int:
-        self._values = np.array(state["values"], self._dtype)
+        self._values = admitted(state, {"values": self._values}, {})["values"]
         return len(self._values)
 
 
@@ -283,8 +289,11 @@ class _Heap:
         return {"lengths": size, "heap": heap[: offsets[-1]]}
 
     def load(self, state: Saved) -> int:
-        size = np.array(state["lengths"], np.int64)
-        heap = np.concatenate([state["heap"], np.zeros(SPARE, np.uint8)])
+        like = {"lengths": np.zeros(0, np.int64), "heap": np.zeros(0, np.uint8)}
+        saved = admitted(state, like, {"lengths": Form("cells", 0, len(state["heap"]) + 1)})
+        size = saved["lengths"]
+        require(size.sum() == len(saved["heap"]), "texts have another length in all")
+        heap = np.concatenate([saved["heap"], np.zeros(SPARE, np.uint8)])
         self._load(heap, np.concatenate([[0], np.cumsum(size)]), size)
         return len(size)
 

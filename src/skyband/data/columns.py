@@ -224,6 +224,16 @@ def take(arr: pa.Array | pa.ChunkedArray, positions: Positions) -> pa.Array:
     return wrapped.wrap_array(taken) if isinstance(wrapped, pa.BaseExtensionType) else taken
 
 
+def python_values(column: pa.Array | pa.ChunkedArray) -> list[Any]:
+    """The values as Python has them; a column with times beyond its range as integers."""
+    try:
+        values: list[Any] = column.to_pylist()
+    except (ValueError, OverflowError):
+        days = pa.types.is_date32(column.type)
+        values = column.cast(pa.int32() if days else pa.int64()).to_pylist()
+    return values
+
+
 def equal_to(column: pa.ChunkedArray, value: Any) -> NDArray[np.bool_]:
     """Which rows have this value; none if the column cannot hold it."""
     if value is None:

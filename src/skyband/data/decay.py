@@ -26,6 +26,8 @@ _MANTISSA_BITS = 52
 _MANTISSA = (1 << _MANTISSA_BITS) - 1
 _GREATEST = 2_046
 """The exponent that the best row of a run gets: less than that of any infinite score."""
+_WIDEST = 4_000
+"""Exponents of a run that differ by no more than this fit in 12 bits, with room for 0."""
 
 
 class Decay:
@@ -71,8 +73,9 @@ class Decay:
     def keys(self, score: Floats, native: Ints, offsets: Ints) -> Ints:
         """Integers in the order of decayed scores, greater is better, within each run.
 
-        No score is below 0, and the rows of a run must be within 1,000 half-lives of each other.
-        Then their exponents differ by less than 3,200, so exponent and mantissa fit in 64 bits.
+        No score is below 0. Exponent and mantissa fit in 64 bits if the exponents of a run differ
+        by at most 4,000. Half of that are those of scores, and each half-life adds one. If they
+        differ by more, the integers are places in the order.
         """
         ticks, rest = self._times(native)
         whole, part = np.divmod(ticks, self.half_life)
@@ -86,28 +89,30 @@ class Decay:
         lengths = np.diff(offsets)
         filled = lengths > 0
         most = np.maximum.reduceat(whole, offsets[:-1][filled]) if len(whole) else whole
-        whole -= most if len(most) == 1 else np.repeat(most, lengths[filled])
+        below = whole - (most if len(most) == 1 else np.repeat(most, lengths[filled]))
+        if below.min(initial=0, where=plain) < -_WIDEST:
+            return _places(whole, mantissa)
+        below += _GREATEST
+        below <<= _MANTISSA_BITS
         found: Ints = mantissa.view(np.int64) & _MANTISSA
-        found |= (whole + _GREATEST) << _MANTISSA_BITS
+        found |= below
         if not plain.all():
             found[mantissa == 0] = _LEAST
             found[np.isinf(mantissa)] = _MOST
         return found
 
-    @property
-    def splits(self) -> bool:
-        """Whether rows of one pane may be gone at different ends."""
-        return self.panes.memory % self.panes.slide > 0 and self.panes.slide <= self.panes.memory
-
-    def last_seen(self, native: Ints) -> Ints:
-        """The number of the last end at which a row is not gone, less a constant."""
-        slide = self.panes.slide
-        slides, into = np.divmod(native_ticks(native, self.kind) - self.panes.offset, slide)
-        found: Ints = slides + (into >= slide - self.panes.memory % slide)
-        return found
-
-    def alive(self, native: Ints, end: Any, memory: int | None = None) -> Mask:
-        """Which rows are at most ``memory`` ticks old at ``end``; by default 1,000 half-lives."""
-        memory = self.panes.memory if memory is None else memory
-        least = max(int(end) - memory, _LEAST)
+    def alive(self, native: Ints, end: Any) -> Mask:
+        """Which times are at most 1,000 half-lives before ``end``."""
+        least = max(int(end) - self.panes.memory, _LEAST)
         return np.asarray(native_ticks(native, self.kind) >= least)
+
+
+def _places(exponent: Ints, mantissa: Floats) -> Ints:
+    """The place of each pair in their order; equal pairs have the same place."""
+    exponent[np.isinf(mantissa)] = _MOST
+    order = np.lexsort((mantissa, exponent))
+    ranked = exponent[order], mantissa[order]
+    later = (np.diff(ranked[0]) != 0) | (np.diff(ranked[1]) != 0)
+    found = np.empty(len(order), np.int64)
+    found[order] = np.cumsum(np.append(False, later))
+    return found

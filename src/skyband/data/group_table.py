@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from skyband.arrays import Array, Codes, Ints, Saved
-from skyband.data.flat_state import FlatState
+from skyband.data.flat_state import FlatState, require
 from skyband.data.keys import KeyIndex, hash_columns
 from skyband.data.order import order_by_value
 from skyband.data.retained_rows import RetainedRows
@@ -78,4 +78,5 @@ class GroupTable(FlatState):
 
     def restore(self, arrays: Saved) -> None:
         super().restore(arrays)
+        require(len(self.keys) >= self.index.bound, "a group has no key")
         self._ranks = None

@@ -13,6 +13,7 @@ __all__ = [
     "column_from",
     "column_to_array",
     "schema_from",
+    "sound_table",
     "table_from",
     "table_to_array",
     "table_to_bytes",
@@ -37,6 +38,13 @@ def table_from(data: bytes | memoryview | Bytes) -> pa.Table:
         return reader.read_all()
 
 
+def sound_table(data: Bytes) -> pa.Table:
+    """As ``table_from``; raises ArrowInvalid if offsets or text are wrong."""
+    table = table_from(data)
+    table.validate(full=True)
+    return table
+
+
 def schema_from(data: bytes | Bytes) -> pa.Schema:
     """Read a schema from what ``Schema.serialize`` wrote."""
     return pa.ipc.read_schema(pa.py_buffer(data))
@@ -49,9 +57,13 @@ def column_to_array(values: pa.Array) -> Bytes:
 
 
 def column_from(data: bytes | Bytes) -> pa.Array:
-    """Read a column from an Arrow stream."""
+    """Read a column from an Arrow stream; raises ArrowInvalid if its offsets or text are wrong."""
     with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
-        return reader.read_next_batch().column(0)
+        (column,) = next(iter(reader), [None])
+    if column is None:
+        raise pa.ArrowInvalid("there is no column in it")
+    column.validate(full=True)
+    return column
 
 
 def _written(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Any:

@@ -26,6 +26,7 @@ from skyband.data.columns import (
     to_numpy,
     validity,
 )
+from skyband.data.flat_state import Form, admitted, require
 from skyband.data.memo import once
 from skyband.errors import EngineError, SchemaError
 from skyband.kernels.core import hashing
@@ -283,16 +284,12 @@ class KeyIndex:
 
     def restore(self, state: Saved) -> None:
         """Become the index whose `state()` this is; it hands out codes in the same order."""
-        self._by_code, self._free = state["hashes"], state["free"]
+        like = {"hashes": np.zeros(0, np.uint64), "free": np.zeros(0, np.int32)}
+        saved = admitted(state, like, {"hashes": Form("used"), "free": Form("free", 0, "used")})
+        self._by_code, self._free = saved["hashes"], saved["free"]
+        require(np.bincount(self._free).max(initial=0) < 2, "a code is free twice")
         self._counts = np.array([len(self._by_code), len(self._free)], np.int64)
         self._allocate(max(_SMALLEST, len(self._by_code)))
-
-    @classmethod
-    def from_state(cls, state: Saved) -> KeyIndex:
-        """Rebuild an index from its `state()`."""
-        index = cls()
-        index.restore(state)
-        return index
 
     def _allocate(self, keys: int) -> None:
         """Make room for this many keys: the table is a power of two, at most half full."""

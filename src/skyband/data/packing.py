@@ -39,6 +39,8 @@ _START = struct.Struct("<8sII")
 _LENGTHS = struct.Struct("<QQ")
 _INDEX_AT = _START.size + _LENGTHS.size
 _ALIGNMENT = 64
+_PLAIN = "biufmMV"
+"""The kinds of dtypes that an array may have: truth values, numbers, times and bytes."""
 
 
 def pack(header: Mapping[str, JSON], arrays: Saved) -> bytes:
@@ -98,7 +100,7 @@ def unpack(blob: bytes | bytearray | memoryview | pa.Buffer) -> tuple[dict[str, 
         raise EngineError("the snapshot is damaged (its checksum differs); use another copy")
     try:
         return _unpacked(_start_aligned(view), index_length)
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise EngineError(
             f"the snapshot's index cannot be read ({error}); take a new snapshot"
         ) from error
@@ -109,13 +111,28 @@ def _unpacked(view: NDArray[np.uint8], index_length: int) -> tuple[dict[str, Any
     position = _aligned(_INDEX_AT + index_length)
     arrays: State = {}
     for name, code, shape in index["arrays"]:
-        dtype = np.dtype(code)
-        if min(shape, default=0) < 0:
-            raise ValueError(f"array {name!r} has shape {shape}")
+        dtype = _dtype(code)
+        if not all(type(each) is int and each >= 0 for each in shape) or name in arrays:
+            raise ValueError(f"array {name!r} has shape {shape}, or is there twice")
+        size = math.prod(shape) * dtype.itemsize
+        if not isinstance(name, str) or position + size > len(view):
+            raise ValueError(f"array {name!r} of shape {shape} has no place in it")
         arrays[name] = array = np.ndarray(tuple(shape), dtype, view, position)
+        if dtype.kind == "b" and (array.view(np.uint8) > 1).any():
+            raise ValueError(f"array {name!r} has truth values other than 0 and 1")
         array.flags.writeable = False
-        position += _aligned(math.prod(shape) * dtype.itemsize)
+        position += _aligned(size)
+    if not isinstance(index["header"], dict):
+        raise TypeError("the header is no object")
     return index["header"], arrays
+
+
+def _dtype(code: Any) -> np.dtype[Any]:
+    """The dtype of that name, if its values are plain bytes; others are addresses to numpy."""
+    dtype = np.dtype(code) if isinstance(code, str) else None
+    if dtype is None or dtype.kind not in _PLAIN or dtype.str != code or not dtype.itemsize:
+        raise ValueError(f"no array can have dtype {code!r}")
+    return dtype
 
 
 def schema_to_array(schema: pa.Schema) -> NDArray[np.uint8]:

@@ -11,9 +11,13 @@ import pyarrow as pa
 from skyband.arrays import Array, Ints, Saved, State
 from skyband.data.arrow_store import ArrowStore, store_for
 from skyband.data.column_store import ColumnStore
+from skyband.data.flat_state import Form, admitted, require
 from skyband.data.packing import prefixed, under
 
 __all__ = ["RetainedRows"]
+
+_MOST = 1 << 40
+"""No store has as many slots."""
 
 
 class RetainedRows:
@@ -81,7 +85,10 @@ class RetainedRows:
         """Replace everything by what ``state`` returned."""
         for i, store in enumerate(self.stores.values()):
             store.restore(under(arrays, f"{self._label}{i}/"))
+        lengths = {len(store) for store in self.stores.values()}
         if self._length_name is not None:
-            self._length = int(arrays[self._length_name][0])
-        else:
-            self._length = max((len(store) for store in self.stores.values()), default=0)
+            like = {self._length_name: np.zeros(1, np.int64)}
+            own = admitted(arrays, like, {self._length_name: Form(1, 0, _MOST)})
+            lengths.add(int(own[self._length_name][0]))
+        require(len(lengths) < 2, f"columns of one table have lengths {sorted(lengths)}")
+        self._length = max(lengths, default=0)

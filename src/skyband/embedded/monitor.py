@@ -10,6 +10,7 @@ import numpy as np
 
 from skyband.answers.answer import Answer, Answers
 from skyband.answers.position import Position
+from skyband.embedded.left_out import left_out
 from skyband.embedded.snapshots import (
     BoardDiff,
     MakeSession,
@@ -61,6 +62,10 @@ class Monitor:
     in another process, which continues as if nothing had happened. Large batches are summarised by
     ``threads`` threads, None for all cores that this process may use; answers do not depend on it.
 
+    A late row is left out and counted, whatever ``on_bad`` says; after ``flush``, so are rows of
+    all windows that it answered. Rows in no window are, too. ``stats`` and the ``repr`` say how
+    many there were.
+
     >>> import pyarrow as pa, skyband as sb
     >>> query = sb.TopK(k=1, score="score", id="id", window=sb.CountWindow(3, slide=2))
     >>> monitor = sb.Monitor(query)
@@ -101,7 +106,8 @@ class Monitor:
         named = [kind if name is None else f"{name} ({kind})" for name, kind in kinds.items()]
         stats = self.stats()
         counts = f"{stats['rows_in']:,} rows in, {stats['windows_out']:,} windows out"
-        return f"<Monitor of {', '.join(named)}: {counts}>"
+        missing = left_out(self.board, reasons=False)
+        return f"<Monitor of {', '.join(named)}: {counts}{missing and '; '}{missing}>"
 
     def push(self, batch: Any) -> list[Answer]:
         """Take a batch and return the answers that are due.
@@ -212,9 +218,8 @@ def _views(found: list[Answers]) -> list[Answer]:
 def _seconds(idle: Duration | float | None) -> float | None:
     if idle is None:
         return None
-    seconds = (
-        parse_duration(idle, "idle") / 1e6 if isinstance(idle, (str, timedelta)) else float(idle)
-    )
+    text = isinstance(idle, (str, timedelta, np.timedelta64))
+    seconds = parse_duration(idle, "idle") / 1e6 if text else float(idle)  # type: ignore[arg-type]
     if not np.isfinite(seconds) or seconds <= 0:
         raise QueryError(f"idle must be a positive duration, not {idle!r}")
     return seconds

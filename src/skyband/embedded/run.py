@@ -15,6 +15,7 @@ from skyband.answers.changes import ALERTS, Kinds
 from skyband.data.columns import empty_table, to_arrow
 from skyband.data.order import order_by_value
 from skyband.data.time_axis import TimeAxis
+from skyband.embedded.left_out import Watch, warn_of_left_out, with_left_out
 from skyband.embedded.monitor import new_board
 from skyband.embedded.rehearsal import Seen
 from skyband.embedded.sources import (
@@ -85,6 +86,8 @@ def rank(
     enough. With an iterable, a row that comes too late raises DataError, which names the lateness
     that would accept it. ``progress`` is called with the number of rows read so far. ``threads``
     read and summarise, None for all cores that this process may use; answers do not depend on it.
+    With ``on_bad="skip"``, bad and late rows are left out, and one SkybandWarning says how many and
+    why; the table's schema metadata has the same, as JSON under ``skyband``.
 
     >>> import skyband as sb
     >>> flows = pa.table({"flow": ["a", "b", "c"], "bytes": [10, 30, 20]})
@@ -96,6 +99,7 @@ def rank(
     """
     board = new_board(query, on_bad, None, threads)
     tables = rank_board(board, source, progress)
+    warn_of_left_out(board)
     return tables[None] if board.alone else {str(name): table for name, table in tables.items()}
 
 
@@ -113,6 +117,8 @@ def rank_board(
         for session in board.sessions:
             session.late_is_sorted = False
         tables = _collected(source, board, progress, late=True)
+    if is_table(source):
+        board.find_reasons(as_table(source))
     return {name: _table(board, name, pieces) for name, pieces in tables.items()}
 
 
@@ -129,11 +135,8 @@ def _collected(
 def _table(board: BoardSession, name: str | None, tables: list[pa.Table]) -> pa.Table:
     """The answers of all pushes as one table, in the order of windows."""
     query, schema = board.queries[name], board.schema(name)
-    table = (
-        pa.concat_tables([t.cast(schema) if t.schema != schema else t for t in tables])
-        if tables
-        else empty_table(schema)
-    )
+    alike = [t.cast(schema) if t.schema != schema else t for t in tables]
+    table = pa.concat_tables(alike) if alike else empty_table(schema)
     if isinstance(query.window, CountWindow) and query.groups:
         # Groups complete their windows at different times, so windows are out of order.
         names = ["window_end", *query.groups]
@@ -141,7 +144,7 @@ def _table(board: BoardSession, name: str | None, tables: list[pa.Table]) -> pa.
             [table[name].combine_chunks() for name in names] + [to_arrow(np.arange(table.num_rows))]
         )
         table = table.take(to_arrow(order))
-    return table
+    return with_left_out(table, board.session_of(name))
 
 
 def tables_of(
@@ -164,7 +167,7 @@ def watch(
     idle: Duration | float | None = None,
     only: str | None = None,
     threads: int | None = None,
-) -> Iterator[Answer]:
+) -> Watch:
     """Yield answers as they become due, over any source; a finite source is flushed at its end.
 
     ``only="changes"`` yields only the answers in which something entered or left. ``changes`` of
@@ -174,12 +177,14 @@ def watch(
     ``Answer.name`` tells whose they are.
 
     Files are read in the order of their times, but a file that is out of order by itself is not
-    sorted: a row that comes too late raises DataError. ``threads`` as for ``rank``.
+    sorted: a row that comes too late raises DataError. ``threads`` as for ``rank``. The
+    iterator's ``stats()`` says how many rows were read and left out so far.
     """
     if only is not None:
         one_of("only", only, ("changes",))
     kinds = None if only is None else ALERTS
-    return watch_board(new_board(query, on_bad, idle, threads), source, only=kinds)
+    board = new_board(query, on_bad, idle, threads)
+    return Watch(board, watch_board(board, source, only=kinds))
 
 
 def watch_board(
@@ -241,7 +246,7 @@ def _several(sources: Mapping[str, Any], board: BoardSession, read: Read) -> Ite
     named = [source for query in board.queries.values() for source in query.sources]
     ended = [name for name in dict.fromkeys(named) if name not in streams]
     while streams:
-        name = board.furthest_behind(list(streams))
+        name = board.in_turn(streams)[0]
         batches = next(streams[name], None)
         if batches is None:
             del streams[name]

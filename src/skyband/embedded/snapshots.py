@@ -6,16 +6,18 @@ arrays   of each fold, under its number: open panes, the state of the synopsis, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from skyband.data.flat_state import require, whole
 from skyband.data.packing import pack, prefixed, schema_from_array, schema_to_array, under, unpack
 from skyband.data.time_axis import window_value
 from skyband.engine.board import BoardSession
 from skyband.engine.session import Session
-from skyband.errors import EngineError
+from skyband.errors import EngineError, SkybandError
 from skyband.query import Query, from_spec
 from skyband.query.board import Board, board_of
 
@@ -60,6 +62,22 @@ def _saved(session: Session) -> tuple[dict[str, Any], dict[str, Any]]:
     return header, schemas | {f"fold/{name}": value for name, value in arrays.items()}
 
 
+@contextmanager
+def _refusing() -> Iterator[None]:
+    """Say of what cannot be restored that the snapshot is wrong, whatever it led to."""
+    try:
+        yield
+    except SkybandError:
+        raise
+    except (
+        ArithmeticError, AttributeError, LookupError, MemoryError, OSError, RecursionError,
+        TypeError, ValueError, pa.ArrowException,
+    ) as error:  # fmt: skip
+        raise EngineError(
+            f"the snapshot cannot be restored ({type(error).__name__}: {error}); use another copy"
+        ) from error
+
+
 def _opened(blob: bytes) -> tuple[Any, Mapping[str, Any]]:
     header: Any
     header, arrays = unpack(blob)
@@ -83,12 +101,18 @@ def _session(
     served = None if fold["served"] is None else from_spec(fold["served"])
     given = {"on_bad": fold["on_bad"], "idle": fold["idle"], "served": served} | settings
     session = make(named, **given)
+    found = {name: query.fingerprint for name, query in queries.items()}
+    require(fold["fingerprints"] == found, "it is of another query")
+    for count in fold["rows"].values():
+        whole(count)
+    require(fold["sources"] or fold["fold"] is None, "rows of no source")
     for i, source in enumerate(fold["sources"]):
         session.bind(source, schema_from_array(arrays[f"schema{i}"]))
     session.restore(fold, under(arrays, "fold/"))
     return session
 
 
+@_refusing()
 def restored(blob: bytes, make: MakeSession, given: Mapping[str, Any]) -> BoardSession:
     """The board of a snapshot; ``given`` holds the user's functions."""
     header, arrays = _opened(blob)
@@ -99,7 +123,7 @@ def restored(blob: bytes, make: MakeSession, given: Mapping[str, Any]) -> BoardS
         queries = {n: from_spec(spec, **functions[n]) for n, spec in fold["queries"].items()}
         sessions.append(_session(fold, under(arrays, f"{i}/"), queries, make))
     board = BoardSession(sessions, [name or None for name in names])
-    board.rows_in = header["rows_in"]
+    board.rows_in = whole(header["rows_in"])
     return board
 
 
@@ -111,6 +135,8 @@ class BoardDiff(NamedTuple):
     removed: list[str]
 
 
+@_refusing()
+@_refusing()
 def resumed(
     blob: bytes, query: Query | Board, make: MakeSession, on_bad: str
 ) -> tuple[BoardSession, BoardDiff]:
@@ -145,7 +171,7 @@ def resumed(
         first_starts[name] = _edge(added, running.join(added))
         sessions.append(added)
     board = BoardSession(sessions, [name or None for name in wanted])
-    board.rows_in = header["rows_in"]
+    board.rows_in = whole(header["rows_in"])
     return board, BoardDiff(first_starts, [name for name in known if name not in wanted])
 
 

@@ -26,7 +26,7 @@ from skyband.embedded.formats import (
     open_parquet,
     opened,
 )
-from skyband.embedded.text_files import read_json, sound
+from skyband.embedded.text_files import read_json, reader_of, sound
 from skyband.embedded.time_order import (
     FIRST,
     SORT_BYTES,
@@ -55,6 +55,7 @@ __all__ = [
     "is_table",
     "paths_of",
     "read_json",
+    "reader_of",
     "sorted_by",
     "sound",
 ]

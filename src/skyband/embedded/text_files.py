@@ -18,7 +18,7 @@ import pyarrow as pa
 from skyband.embedded.ahead import Load
 from skyband.errors import SchemaError
 
-__all__ = ["CsvFile", "JsonFile", "Needed", "read_json", "sound"]
+__all__ = ["CsvFile", "JsonFile", "Needed", "read_json", "reader_of", "sound"]
 
 _FIRST_BLOCK = 1 << 20
 _BLOCK = 1 << 22
@@ -63,6 +63,19 @@ def blocks(file: BinaryIO, size: int) -> Iterator[bytes]:
             kept += more
     if kept:
         yield kept
+
+
+def reader_of(text: bytes | pa.Buffer) -> pa.BufferReader:
+    """What Arrow parses: bytes are copied into memory of its own.
+
+    After an error its threads may still hold some of the text when the process ends. To let go of
+    bytes they need Python, and without it they abort the process.
+    """
+    if isinstance(text, bytes):
+        copy = pa.allocate_buffer(len(text))
+        memoryview(copy).cast("B")[:] = text
+        text = copy
+    return pa.BufferReader(text)
 
 
 # CSV ----------------------------------------------------------------------------------------------
@@ -111,7 +124,7 @@ class CsvFile:
             options.column_names = self.schema.names
             convert.column_types = self.schema
         parse = csv.ParseOptions(delimiter=self.delimiter)
-        return csv.read_csv(pa.BufferReader(text), options, parse, convert)
+        return csv.read_csv(reader_of(text), options, parse, convert)
 
 
 # JSON ---------------------------------------------------------------------------------------------
@@ -199,7 +212,7 @@ def _parsed(text: bytes | pa.Buffer, options: Any, threads: bool = True) -> pa.T
     read = json.ReadOptions(use_threads=threads)
     if not threads:
         read.block_size = max(len(text) + 1, 1 << 20)
-    table = json.read_json(pa.BufferReader(text), read_options=read, parse_options=options)
+    table = json.read_json(reader_of(text), read_options=read, parse_options=options)
     given = None if options is None else options.explicit_schema
     return table if given is not None else _with_times(table)
 

@@ -16,6 +16,7 @@ from skyband.data.memo import one_batch
 from skyband.engine.chunks import as_table, chunks_of
 from skyband.engine.clock import TimeClock
 from skyband.engine.peek import peek, position
+from skyband.engine.row_limits import RowLimits
 from skyband.engine.session import ONLY, Name, Session
 from skyband.engine.transaction import Transaction, commit
 from skyband.errors import SchemaError
@@ -94,14 +95,14 @@ class BoardSession:
                 parts[-1] = None
         return parts
 
-    def furthest_behind(self, sources: Sequence[str]) -> str:
-        """The source to read next: one without a time yet, or else the one with the least time."""
+    def in_turn(self, sources: Iterable[str]) -> list[str]:
+        """The sources in the order to read them: those without a time yet, then the least time."""
         seen: dict[str, int] = {}
         for session in self.sessions:
             for source, time in ({} if session.fold is None else session.fold.clock.seen).items():
                 if time is not None:
                     seen[source] = max(time, seen.get(source, time))
-        return min(sources, key=lambda name: (name in seen, seen.get(name, 0)))
+        return sorted(sources, key=lambda name: (name in seen, seen.get(name, 0)))
 
     # Rows --------------------------------------------------------------------------------------
 
@@ -166,6 +167,14 @@ class BoardSession:
         """End the stream: answer all windows up to the first window end after the last row."""
         return self._carry_out(lambda: ((each, each.flushing()) for each in self.sessions))
 
+    def limit(self, limits: Mapping[str, RowLimits], clock: float) -> None:
+        """What a job takes of the rows that are pushed next; see ``Intake.limit``.
+
+        The readers of a fold must have the same limits.
+        """
+        for name, each in limits.items():
+            self._owner[None if self.alone else name].intake.limit(each, clock)
+
     def refuse_bad(self, table: pa.Table) -> None:
         """Raise DataError if a table has bad rows; row numbers are those of the table."""
         for session in self.sessions:
@@ -174,6 +183,12 @@ class BoardSession:
                     if not session.bound:  # because the first batch was refused
                         session.bind(ONLY, table.schema)
                     session.refuse_bad(table)
+
+    def find_reasons(self, table: pa.Table) -> None:
+        """Say why the first row was left out by its row number in the whole table of all rows."""
+        for session in self.sessions:
+            faults = session.intake.faults(ONLY, table) if session.rows["rows_bad"] else None
+            session.reason = session.reason if faults is None else faults.reasons[0]
 
     def _carry_out(self, plan: Callable[[], Plan]) -> list[Answers]:
         """Make all changes of a plan, or none; the answers in the order of the board."""

@@ -25,6 +25,7 @@ from skyband.arrays import Codes, Ints, Mask
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Runs, expand, run_starts
 from skyband.data.columns import to_arrow
+from skyband.data.flat_state import require, whole
 from skyband.data.group_table import GroupTable
 from skyband.data.time_axis import TimeAxis
 from skyband.engine.placement import Arrivals, Placement, ReadBatch, codes_of, place, place_rows
@@ -47,6 +48,8 @@ __all__ = [
 ]
 
 NEVER = int(np.iinfo(np.int64).min)
+_FAR = 1 << 62
+"""More than any time, pane or window in a snapshot."""
 _BEYOND = int(np.iinfo(np.int64).max)
 _MOST_WINDOWS = 1 << 28
 """How many windows one push may answer; their numbers alone take 2 GB."""
@@ -92,6 +95,9 @@ class Clock(Protocol):
     @property
     def sealed(self) -> int:
         """The first pane that still takes rows, of all groups."""
+
+    def sealed_of(self, groups: Codes) -> Any:
+        """The first pane of each of these groups that still takes rows."""
 
     def place(self, read: ReadBatch, axis: TimeAxis | None, groups: GroupTable) -> Placement: ...
     def observe(self, read: ReadBatch) -> None: ...
@@ -207,6 +213,9 @@ class TimeClock:
     def sealed(self) -> int:
         """The first pane that still takes rows."""
         return NEVER if self.watermark is None else int(self.panes.pane_of(self.watermark))
+
+    def sealed_of(self, groups: Codes) -> Any:
+        return self.sealed
 
     @property
     def sealed_time(self) -> int:
@@ -427,14 +436,38 @@ class TimeClock:
 
     def restore(self, state: dict[str, Any]) -> None:
         """Restore a snapshot."""
-        self.seen = dict(state["seen"])
+        require(set(state["ignored"]) <= set(state["seen"]), "a source that is not there")
+        self.seen = {name: _time(seen) for name, seen in state["seen"].items()}
         self.ignored = set(state["ignored"])
-        self.watermark = state["watermark"]
-        self.answered = state["answered"]
-        self.pending = list(state["pending"])
-        self.joined = state.get("joined")
-        self.filled = np.array(state["filled"], np.int64)
-        self.lasts = np.array(state["lasts"], np.int64) if "lasts" in state else None
+        self.watermark, self.answered = _time(state["watermark"]), _time(state["answered"])
+        self.pending = [_time(window) for window in state["pending"]]
+        self.joined = _time(state.get("joined"))
+        self.filled = _numbers(state["filled"])
+        self.lasts = _numbers(state["lasts"]) if "lasts" in state else None
+        self._check_saved()
+
+    def _check_saved(self) -> None:
+        """Refuse a clock that would answer windows that ended before its watermark."""
+        filled, lasts = self.filled, self.lasts
+        require(lasts is None or len(lasts) == len(filled), "panes that are not there")
+        require(len(self.pending) == len(self.readers), "windows that nobody reads")
+        require(set(self.pending) <= {None, self.answered}, "a window that was not answered")
+        require(self.watermark is not None or not len(filled), "sealed panes, but no watermark")
+        if self.watermark is None:
+            return
+        upto, after = self.panes.last_window_ending_by(self.watermark), self.answered
+        if after is None and len(filled):
+            after = int(self.panes.first_window_of(filled[0])) - 1
+        sealed = (np.diff(filled) > 0).all() and filled.max(initial=NEVER) < self.sealed
+        require(sealed and (after is None or upto <= after), "windows of the past are due")
+
+
+def _time(value: Any) -> int | None:
+    return None if value is None else whole(value, -_FAR)
+
+
+def _numbers(values: Any, least: int = -_FAR) -> Ints:
+    return np.array([whole(value, least) for value in values], np.int64)
 
 
 def _covers(panes: Panes, filled: Ints, lasts: Ints | None, window: int) -> bool:
@@ -465,6 +498,10 @@ class ArrivalClock:
     @property
     def sealed(self) -> int:
         return int(self.panes.pane_of(self.counts.min()))
+
+    def sealed_of(self, groups: Codes) -> Any:
+        counts = np.append(self.counts, np.zeros(groups.max(initial=0) + 1, np.int64))
+        return self.panes.pane_of(counts[groups])
 
     def _reserve(self, groups: int) -> None:
         """Make room for this many groups."""
@@ -591,4 +628,5 @@ class ArrivalClock:
 
     def restore(self, state: dict[str, Any]) -> None:
         """Restore a snapshot."""
-        self.counts = self.answered = np.array(state["counts"], np.int64)
+        require(len(state["counts"]) > 0, "no arrivals are known")
+        self.counts = self.answered = _numbers(state["counts"], 0)

@@ -25,10 +25,11 @@ from skyband.arrays import Codes, Ints
 from skyband.contract.rows import Faults, Windows
 from skyband.contract.runs import Runs
 from skyband.contract.synopsis import Synopsis
+from skyband.data.flat_state import require, whole
 from skyband.data.group_table import GroupTable
-from skyband.data.ipc import table_from, table_to_array
+from skyband.data.ipc import sound_table, table_to_array
 from skyband.data.packing import under
-from skyband.engine.clock import clock_for
+from skyband.engine.clock import NEVER, clock_for
 from skyband.engine.open_panes import OpenPanes
 from skyband.engine.per_group import make_synopsis
 from skyband.panes import Panes
@@ -37,8 +38,11 @@ from skyband.query.base import Query
 __all__ = ["Fold", "Reader", "Step"]
 
 _NONE = np.zeros(0, np.int64)
-_NEVER = np.iinfo(np.int64).min
 _FEW_GROUPS = 1024
+_CODES = ("group", "owner", "gap_group")
+"""The names under which states save codes of groups."""
+_PANES = ("pane", "held", "born", "seen", "started", "gap_stamp")
+"""The names under which they save panes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +101,7 @@ class LiveGroups:
         """Note the panes in which groups have rows."""
         bound = self.table.bound
         if bound > len(self.newest):
-            grown = np.full(max(bound, 2 * len(self.newest)), _NEVER)
+            grown = np.full(max(bound, 2 * len(self.newest)), NEVER)
             grown[: len(self.newest)] = self.newest
             self.newest = grown
         if self.table.names:
@@ -117,7 +121,7 @@ class LiveGroups:
         """Free the codes of these groups."""
         if len(gone):
             self.table.release(gone)
-            self.newest[gone] = _NEVER
+            self.newest[gone] = NEVER
         self.known = max(_FEW_GROUPS, len(self.table))
 
 
@@ -161,6 +165,7 @@ class Fold:
         if len(runs):
             self.live.saw(runs)
         self.open.take(runs)
+        self.totals.take(runs, self.open, self.synopsis.check_weight)
 
     def resume(
         self, clock: dict[str, Any] | None, panes: Sequence[Runs], parts: Sequence[Runs] = ()
@@ -181,12 +186,13 @@ class Fold:
         sealed = [runs for runs in panes if len(runs) and runs.stamp[0] < upto]
         for runs in panes:
             if not len(runs) or runs.stamp[0] >= upto:
-                self.take(runs)
+                self.take(self.synopsis.saved_runs(runs))
         if sealed:
-            runs = Runs.concat(sealed).ordered()
+            runs = self.synopsis.saved_runs(Runs.concat(sealed).ordered())
             self.open.take(runs.slice(0, 0))
             self.live.saw(runs)
             self.totals.add(runs)
+            self.totals.take(runs, self.open, self.synopsis.check_weight)
             self.synopsis.fold_readers(runs, [self.windows(_NONE)] * len(self.readers))
 
     # Sealing -----------------------------------------------------------------------------------
@@ -228,15 +234,20 @@ class Fold:
 
     def folded(self, step: Step) -> list[Runs | None]:
         """Fold the sealed panes of a step; this fold's part of the answers of each reader."""
-        if step.ahead is not None:
-            nothing = [self.windows(_NONE)] * len(self.readers)
-            self.synopsis.fold_readers(step.ahead, nothing)
+        self._fold_ahead(step)
         if step.sealed is None:
             return [None] * len(self.readers)
         return self.synopsis.fold_readers(step.sealed, step.windows)
 
+    def _fold_ahead(self, step: Step) -> None:
+        if step.ahead is not None:
+            self.synopsis.fold_readers(step.ahead, [self.windows(_NONE)] * len(self.readers))
+
     def finished(self, step: Step) -> list[Runs | None]:
         """As ``folded``, with finished rows."""
+        if len(self.readers) == 1 and step.sealed is not None:
+            self._fold_ahead(step)
+            return [self.synopsis.answers(step.sealed, step.windows[0])]
         return [
             None if part is None else reader.synopsis.finish([part])
             for reader, part in zip(self.readers, self.folded(step), strict=True)
@@ -351,18 +362,41 @@ class Fold:
 
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         """Restore a snapshot of the same queries, bound to the same columns."""
-        self.synopsis.restore(under(arrays, "synopsis/"))
         if self.groups.names:
             self.groups.restore(under(arrays, "groups/"))
-        self.live.newest = arrays["newest"].copy()
-        self.totals.keys, self.totals.weights = arrays["total_keys"], arrays["totals"]
         self.clock.restore(header["clock"])
-        self.live.known = header["known_groups"]
+        require(arrays["newest"].dtype == np.int64 and arrays["newest"].ndim == 1, "newest")
+        self.live.newest = arrays["newest"].copy()
+        self.live.known = whole(header["known_groups"])
+        self._restore_synopsis(under(arrays, "synopsis/"))
         self.open.restore(header["open"], arrays)
+        for runs in [*self.open.pieces, *([] if self.open.blank is None else [self.open.blank])]:
+            self.synopsis.saved_runs(runs, sealed=False)
+            taking = self.clock.sealed_of(runs.group)
+            require((runs.stamp >= taking).all(), "an open pane that is sealed")
+        if not self.clock.own_windows:
+            self.synopsis.check_sealed(arrays["total_keys"])
+        self.synopsis.bounds_of_saved = None
+        self.totals.restore(arrays["total_keys"], arrays["totals"], self.open)
         for i, (reader, saved) in enumerate(zip(self.readers, header["readers"], strict=True)):
-            reader.windows_out = saved["windows_out"]
-            tables = (table_from(arrays[f"last{i}/{j}"]) for j in range(len(saved["last"])))
-            reader.last = dict(zip(saved["last"], tables, strict=True))
+            reader.windows_out = whole(saved["windows_out"])
+            of = saved["last"]
+            require(set(of) <= set(range(self.groups.bound)), "a group that is not there")
+            tables = (sound_table(arrays[f"last{i}/{j}"]) for j in range(len(of)))
+            reader.last = dict(zip(of, tables, strict=True))
+
+    def _restore_synopsis(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Restore the state over sealed panes; all codes and panes in it must be known."""
+        everyone = np.arange(self.groups.bound, dtype=np.int32)
+        panes = int(np.max(self.clock.sealed_of(everyone), initial=NEVER))
+        self.synopsis.bounds_of_saved = self.groups.bound, panes
+        for name, array in arrays.items():
+            kind = name.rpartition("/")[2]
+            if kind in _CODES and array.dtype == np.int32:
+                require(array.max(initial=0) < self.groups.bound, "a group that is not there")
+            elif kind in _PANES and array.dtype == np.int64:
+                self.synopsis.check_sealed(array.ravel())
+        self.synopsis.restore(arrays)
 
     def without(self, gone: Sequence[int]) -> None:
         """Drop some readers; the others go on with the same synopsis."""

@@ -6,13 +6,13 @@ columns of the source ──► rows that ``where`` wants ──► "price * vol
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
-from skyband.arrays import Ints, Mask
+from skyband.arrays import Mask
 from skyband.contract.checks import QuickTests, check_names
 from skyband.contract.checks import faults as faults_of
 from skyband.contract.rows import Faults
@@ -23,38 +23,18 @@ from skyband.data.memo import once, sharing
 from skyband.data.row_filter import RowFilter
 from skyband.engine.chunks import as_table, chunks_of, one_batch_of
 from skyband.engine.placement import ReadBatch
+from skyband.engine.row_limits import RowLimits, TimeLimits, ValueTest
 from skyband.errors import DataError, QueryError, SchemaError
 from skyband.kernels.core.scan import is_sorted
 from skyband.query.base import Query
 from skyband.query.expressions import Call, columns_of, parse
 from skyband.window import CountWindow
 
-__all__ = ["Intake", "SourceFilter", "TimeLimits", "refuse"]
+__all__ = ["Intake", "SourceFilter", "refuse"]
 
 Rows = TypeVar("Rows", pa.RecordBatch, pa.Table)
-
-
-@dataclass(frozen=True)
-class TimeLimits:
-    """The ticks that an engine's clock can hold, and what to say of those outside."""
-
-    least: int
-    most: int
-    too_early: str = "the time is out of range"
-    too_late: str = "the time is out of range"
-
-    def within(self, other: TimeLimits) -> TimeLimits:
-        """The intersection of both limits, with the messages of this one."""
-        return replace(self, least=max(self.least, other.least), most=min(self.most, other.most))
-
-    def holds(self, least: int, most: int) -> bool:
-        """Whether all ticks from ``least`` to ``most`` are within the limits."""
-        return self.least <= least and most <= self.most
-
-    def faults(self, name: str, batch: pa.RecordBatch, ticks: Ints, timed: Mask) -> Faults | None:
-        """The rows whose time is outside; ``timed`` tells which rows have a time at all."""
-        early, late = timed & (ticks < self.least), timed & (ticks > self.most)
-        return faults_of(batch, [(name, self.too_early, early), (name, self.too_late, late)])
+_LONG = 100
+"""Letters of an expression that a message shows."""
 
 
 class SourceFilter:
@@ -120,8 +100,9 @@ def _computed(query: Query, schema: pa.Schema) -> list[Computed]:
             if query.needs_mapping:
                 continue  # the other source may have a column of this name
             there = ", ".join(schema.names) or "none"
+            shown = text if len(text) <= _LONG else f"{text[:_LONG]}..."
             raise SchemaError(
-                f"column {text!r} is missing, and it is no expression either: {problem}; the "
+                f"column {shown!r} is missing, and it is no expression either: {problem}; the "
                 f"columns are: {there}"
             ) from None
         columns = columns_of(node)
@@ -152,6 +133,30 @@ class Intake:
         """The times that the engine can hold; rows outside are bad. None for count windows."""
         if not isinstance(query.window, CountWindow):
             self.limits = TimeLimits(*query.window.reach)
+        self.values: tuple[ValueTest, ...] = ()
+        """Tests of values that answers show."""
+
+    def limit(self, limits: RowLimits, clock: float) -> None:
+        """Take only such rows of a job; ``clock`` is now, in seconds since 1970.
+
+        Nobody knows what integer times count, so these may be any.
+        """
+        self.values = limits.values
+        window = self.query.window
+        if limits.ahead is None or isinstance(window, CountWindow) or window.integer:
+            return
+        assert self.limits is not None
+        latest = int(clock * 1e6) + limits.ahead
+        self.limits = replace(self.limits, latest=latest, ahead=limits.told)
+
+    def unfit(self, source: str, batch: pa.RecordBatch | pa.Table) -> Faults | None:
+        """The rows with values that the job's sinks cannot hold."""
+        if not self.values or not batch.num_rows:
+            return None
+        shown = set(self.synopsis.shown(source, batch.schema))
+        names = [name for name in batch.schema.names if name in shown]
+        tests = [(n, why, test(batch.column(n))) for n in names for why, test in self.values]
+        return faults_of(batch, tests)
 
     def bind(self, source: str, schema: pa.Schema) -> None:
         """Check the columns of a source. Later batches must match its first schema."""
@@ -275,7 +280,8 @@ class Intake:
             ticks, timed = axis.ticks_of(batch.column(axis.name))
             readable = np.ones(len(ticks), np.bool_) if timed is None else timed
             if self.limits is not None:
-                readable = readable & (ticks >= self.limits.least) & (ticks <= self.limits.most)
+                readable = readable & (ticks >= self.limits.least)
+                readable &= ticks <= self.limits.greatest
             if readable.any():
                 greatest = int(ticks[readable].max())
             kept |= ~readable
@@ -299,6 +305,9 @@ class Intake:
         faults = None
         if rows_in and not self._all_good(source, batch):
             faults = self.synopsis.validate(source, batch)
+        unfit = self.unfit(source, batch)
+        if unfit is not None:
+            faults = unfit if faults is None else faults.joined(unfit)
         axis = self.synopsis.axes.get(source)
         if axis is None or self.limits is None or not rows_in:
             return ReadBatch(source, _without(batch, faults), None, rows_in, faults, None, False)
@@ -344,10 +353,14 @@ class Intake:
 
     def refuse_bad(self, source: str, table: pa.Table) -> None:
         """Raise DataError if a table has bad rows."""
-        batch = one_batch_of(table.select(self.bound[source].names))
-        faults = self._judged(source, batch, sorted_before=False).faults
+        faults = self.faults(source, table)
         if faults is not None:
             refuse(faults)
+
+    def faults(self, source: str, table: pa.Table) -> Faults | None:
+        """The bad rows of a table, by their row numbers in it."""
+        batch = one_batch_of(table.select(self.bound[source].names))
+        return self._judged(source, batch, sorted_before=False).faults
 
 
 def _spread(mask: Mask, kept: Mask) -> Mask:

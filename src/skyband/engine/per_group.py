@@ -15,10 +15,14 @@ from skyband.contract.checks import QuickTests
 from skyband.contract.rows import Faults, Refused, Rows, Windows
 from skyband.contract.runs import Runs
 from skyband.contract.synopsis import Synopsis
+from skyband.data.flat_state import Form, admitted
 from skyband.data.packing import under
 from skyband.query.base import Query
 
 __all__ = ["PerGroup", "make_synopsis"]
+
+
+_NONE = np.zeros(0, np.int64)
 
 
 class PerGroup(Synopsis[Any]):
@@ -70,6 +74,10 @@ class PerGroup(Synopsis[Any]):
     def summarise(self, rows: Rows) -> Runs:
         return self.model.summarise(rows)
 
+    def saved_runs(self, runs: Runs, sealed: bool = True) -> Runs:
+        self.model.bounds_of_saved = self.bounds_of_saved
+        return self.model.saved_runs(runs, sealed)
+
     def foresee_late_rows(self) -> None:
         self.model.foresee_late_rows()
 
@@ -115,7 +123,7 @@ class PerGroup(Synopsis[Any]):
             return None
         return {name: array.copy() for name, array in self.snapshot().items()}
 
-    def fold(self, panes: Runs, windows: Windows, final: bool = False) -> Runs | None:
+    def fold(self, panes: Runs, windows: Windows) -> Runs | None:
         fresh = dict(self._split(panes))
         empty = panes.slice(0, 0)
         found = []
@@ -157,8 +165,12 @@ class PerGroup(Synopsis[Any]):
             count[:] = split.get("tally", {}).get(name, 0)
         for group in arrays["groups"].tolist():
             mine = split[str(group)]
-            self.filled[group] = mine["filled"]
-            self._member(group).restore(under(mine, "state/"))
+            like, forms = {"filled": _NONE}, {"filled": Form("panes", ascends=True)}
+            self.filled[group] = admitted(mine, like, forms)["filled"]
+            member = self._member(group)
+            member.bounds_of_saved = self.bounds_of_saved
+            member.restore(under(mine, "state/"))
+            member.bounds_of_saved = None
 
     def stats(self) -> dict[str, int | float]:
         total = dict.fromkeys(self.model.stats(), 0.0 * 0)

@@ -36,6 +36,7 @@ from skyband.data.row_filter import RowFilter
 from skyband.data.time_axis import TimeAxis
 from skyband.engine.clock import Glimpse
 from skyband.engine.placement import Arrivals, ReadBatch, place, place_rows
+from skyband.engine.totals import SURELY_FITS
 from skyband.errors import SchemaError
 
 if TYPE_CHECKING:
@@ -193,6 +194,8 @@ class RowBuffer:
         rows: int = data.num_rows
         if not 0 < rows <= _MOST_ROWS_OF_A_PUSH or self.fold.open.blank is None:
             return False
+        if self.fold.totals.bound > SURELY_FITS:
+            return False
         if self._schema is None or not data.schema.equals(self._schema):
             self._plan_for(data.schema)
         plan = self._new_plan
@@ -209,6 +212,8 @@ class RowBuffer:
             ]
             kept = None if ticks is None else ticks[mask]
         if self._counting and not plan.good(self._columns):
+            return False
+        if self.session.intake.unfit(_ONLY, data) is not None:
             return False
         limits, clock = self.session.intake.limits, self.fold.clock
         if ticks is not None and limits is not None and not limits.holds(ticks.min(), ticks.max()):

@@ -74,6 +74,8 @@ class Session:
         self.joins: int | None = None
         """The greatest time that others had seen, if this session joins a running stream."""
         self.rows = dict.fromkeys(COUNTS, 0)
+        self.reason: str | None = None
+        """Why the first bad or late row was left out."""
         self._use_new_intake()
 
     def _use_new_intake(self) -> None:
@@ -136,8 +138,9 @@ class Session:
         placements = []
         for each in batches:
             self.rows["rows_in"] += each.rows_in
-            self.rows["rows_bad"] += 0 if each.faults is None else each.faults.count
             self.rows["rows_filtered"] += each.filtered
+            if each.faults is not None:
+                self._judge(each.faults)
             axis = self.synopsis.axes.get(each.source)
             placements.append(clock.place(each, axis, fold.groups))
         placed = [each.rows for each in placements if each.rows is not None]
@@ -158,13 +161,17 @@ class Session:
         self.rows["rows_late"] += placement.late
         if self.late_is_sorted:
             raise OutOfOrder
+        lateness = _lateness_for(self.query, fold, placement.earliest_late)
         if self.late_is_an_error and self.on_bad != "skip":
-            raise _too_late(self.query, fold, placement, source)
+            raise _too_late(placement.late, lateness, source)
+        if self.reason is None:
+            self.reason = f"late, but a window with {lateness} would take it"
 
     def _judge(self, faults: Faults) -> None:
         if self.on_bad == "raise":
             refuse(faults)
         self.rows["rows_bad"] += faults.count
+        self.reason = self.reason or faults.reasons[0]
 
     def by_source(self, data: Any) -> dict[str, Any]:
         """The batches by source; raises SchemaError if the queries cannot read them."""
@@ -222,7 +229,7 @@ class Session:
     def restart(self) -> None:
         """Forget all rows and columns, to read a source again from its beginning."""
         self.reset()
-        self.rows = dict.fromkeys(COUNTS, 0)
+        self.rows, self.reason = dict.fromkeys(COUNTS, 0), None
 
     def refuse_bad(self, table: pa.Table) -> None:
         """Raise DataError if a table has bad rows; row numbers are those of the table."""
@@ -310,17 +317,21 @@ def _end(source: str, fold: Fold) -> Step | None:
     return fold.begin()
 
 
-def _too_late(query: Query, fold: Fold, placement: Placement, source: str) -> DataError:
-    """The error for late rows, which names the lateness that would take them."""
-    window, clock, count = query.window, fold.clock, placement.late
+def _lateness_for(query: Query, fold: Fold, earliest: int) -> str:
+    """What a window needs to take a late row of this time: ``lateness='90 s'``."""
+    window, clock = query.window, fold.clock
     assert isinstance(clock, TimeClock)
     assert clock.watermark is not None
-    needed = clock.watermark + window.lateness_ticks - placement.earliest_late
-    lateness = f"{needed}" if window.integer else f"'{duration_text(needed)}'"
+    needed = clock.watermark + window.lateness_ticks - earliest
+    return f"lateness={needed}" if window.integer else f"lateness='{duration_text(needed)}'"
+
+
+def _too_late(count: int, lateness: str, source: str) -> DataError:
+    """The error for late rows, which names the lateness that would take them."""
     where = f" of source {source!r}" if source else ""
     return DataError(
         f"{count:,} row{'s' if count != 1 else ''}{where} came too late: the source is out of "
-        f"order, and their panes were already sealed. A window with lateness={lateness} would take "
+        f"order, and their panes were already sealed. A window with {lateness} would take "
         "them; on_bad='skip' counts them and goes on; rank sorts a table or the files of a folder "
         "or glob, but no iterable"
     )

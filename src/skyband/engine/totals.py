@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -10,9 +12,18 @@ import numpy.typing as npt
 from skyband.arrays import Ints
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Runs, run_starts
+from skyband.data.flat_state import Form, admitted, require
+from skyband.engine.open_panes import OpenPanes
 from skyband.panes import DecayPanes, Panes, SidePanes
 
-__all__ = ["ArrivalTotals", "Totals", "last_windows", "totals_for"]
+__all__ = ["SURELY_FITS", "ArrivalTotals", "Totals", "last_windows", "totals_for"]
+
+SURELY_FITS = 2.0**60
+"""Whole weights up to this sum need no closer look, even with those of rows that still wait."""
+
+Check = Callable[[int, Sequence[Runs]], None]
+"""See ``Synopsis.check_weight``."""
+_NONE = np.zeros(0, np.int64)
 
 _NEVER = np.iinfo(np.int64).min
 _GROUP_SHIFT = 40
@@ -22,8 +33,13 @@ _GROUP_SHIFT = 40
 class Totals:
     """The weight of every live pane."""
 
+    by_group: ClassVar[bool] = False
+    """Whether each group has its own windows."""
+
     def __init__(self, panes: Panes) -> None:
         self.panes = panes
+        self.bound = 0.0
+        """At least the sum of all whole weights, those of open panes too; see ``take``."""
         self.keys: Ints = np.zeros(0, np.int64)
         self.weights: npt.NDArray[Any] = np.zeros(0, np.int64)
 
@@ -44,6 +60,65 @@ class Totals:
             weights = np.add.reduceat(weights, starts) if len(starts) else weights[:0]
         self.keys = np.concatenate([self.keys, keys])
         self.weights = np.concatenate([self.weights, weights])
+
+    def take(self, runs: Runs, open_panes: OpenPanes, check: Check) -> None:
+        """Note summaries that panes took; ``check`` the greatest window if it may weigh too much.
+
+        A bound on the sum of all weights shows for nearly every stream that no window does.
+        """
+        weights = runs.scalars.get("total")
+        if weights is None or weights.dtype.kind != "i":
+            return
+        self.bound += float(weights.sum(dtype=np.float64))
+        if self.bound > SURELY_FITS:
+            pieces = open_panes.pieces
+            check(self._greatest(pieces), [*pieces, runs])
+
+    def restore(self, keys: Ints, weights: npt.NDArray[Any], open_panes: OpenPanes) -> None:
+        """Restore a snapshot; the open panes must be restored already."""
+        require(weights.dtype.kind in "if" and weights.shape[1:] in ((), (2,)), "totals")
+        like = {"keys": np.zeros(0, np.int64), "weights": weights[:0]}
+        forms = {"keys": Form("panes", ascends=True), "weights": Form("panes")}
+        saved = admitted({"keys": keys, "weights": weights}, like, forms)
+        self.keys, self.weights = saved["keys"], saved["weights"]
+        each = [weights.ravel(), *(runs.scalars.get("total", _NONE) for runs in open_panes.pieces)]
+        self.bound = float(np.concatenate(each, dtype=np.float64).sum())
+
+    def _greatest(self, open_panes: Sequence[Runs]) -> int:
+        """The greatest weight of a window over the panes so far, sealed or open; exactly."""
+        weights: dict[tuple[int, int], int] = {}
+        for group, pane, weight in self._panes(open_panes):
+            weights[group, pane] = weights.get((group, pane), 0) + weight
+        self.bound = float(sum(weights.values()))
+        most = total = 0
+        inside: deque[tuple[int, int]] = deque()
+        for at in sorted(weights):
+            while inside and not self._share_a_window(inside[0], at):
+                total -= weights[inside.popleft()]
+            inside.append(at)
+            total += weights[at]
+            most = max(most, total)
+        return most
+
+    def _panes(self, open_panes: Sequence[Runs]) -> Iterator[tuple[int, int, int]]:
+        """Group, pane and weight; the groups of time windows are one."""
+        for key, weight in zip(self.keys.tolist(), self.weights.tolist(), strict=True):
+            yield *self._place(key), weight
+        for runs in open_panes:
+            weights = runs.scalars["total"].tolist()
+            for group, pane, weight in zip(
+                runs.group.tolist(), runs.stamp.tolist(), weights, strict=True
+            ):
+                yield group if self.by_group else 0, pane, weight
+
+    def _share_a_window(self, first: tuple[int, int], last: tuple[int, int]) -> bool:
+        """Whether a window, or what ``peek`` reads, may cover both of these panes of groups."""
+        length = self.panes.pane_end(last[1]) - self.panes.pane_start(first[1])
+        return first[0] == last[0] and bool(length <= self.panes.size)
+
+    def _place(self, key: int) -> tuple[int, int]:
+        """The group and the pane of a key; the groups of time windows are one."""
+        return divmod(key, 1 << _GROUP_SHIFT) if self.by_group else (0, key)
 
     def of(self, windows: Windows) -> npt.NDArray[Any]:
         """The weight of each window."""
@@ -73,6 +148,8 @@ class Totals:
 
 class ArrivalTotals(Totals):
     """The weight of the live panes of every group, each of which has its own windows."""
+
+    by_group = True
 
     def add(self, sealed: Runs | None) -> None:
         weights = None if sealed is None else sealed.scalars.get("total")
@@ -111,6 +188,9 @@ class RunningTotals(Totals):
 
     The panes up to the last window read are one entry, with their weight at the end of its pane.
     """
+
+    def _share_a_window(self, first: tuple[int, int], last: tuple[int, int]) -> bool:
+        return True
 
     def of(self, windows: Windows) -> npt.NDArray[Any]:
         totals = np.zeros(len(windows), self.weights.dtype)

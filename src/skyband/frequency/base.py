@@ -16,9 +16,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from skyband.arrays import Array, Hashes, Ints, Mask, Saved, State
+from skyband.arrays import Array, Hashes, Ints, Saved, State
 from skyband.contract.checks import (
     QuickTests,
     Test,
@@ -32,12 +31,13 @@ from skyband.contract.checks import (
 from skyband.contract.rows import Faults, Rows, Windows
 from skyband.contract.runs import Part, Runs
 from skyband.contract.synopsis import Synopsis
-from skyband.data.columns import output_type, to_arrow, to_numpy
+from skyband.data.columns import output_type, to_arrow
 from skyband.data.keys import hash_columns, is_key_type, shards_of
 from skyband.data.packing import prefixed, under
 from skyband.errors import SchemaError
 from skyband.frequency.items import ItemColumns
 from skyband.frequency.latest_rows import LatestRows, bare, latest_of_rows, latest_of_runs
+from skyband.frequency.weights import MOST_WEIGHT, too_heavy, unfit
 from skyband.kernels.core.borrow import frozen
 from skyband.kernels.frequency.counting import sum_runs
 from skyband.query.frequency import HeavyHitters
@@ -114,9 +114,9 @@ class FrequencySynopsis(Synopsis[HeavyHitters]):
         for name in self.items:
             tests += null_tests(batch, item=name)
         if query.weight is not None:
-            unfit = _unfit(batch.column(query.weight))
             tests += number_tests(batch, "weight", query.weight)
-            tests.append((query.weight, "the weight is negative or too large", unfit))
+            mask = unfit(batch.column(query.weight))
+            tests.append((query.weight, "the weight is negative or too large", mask))
         return faults(batch, tests + null_tests(batch, time=query.time))
 
     def quick_tests(self, source: str) -> QuickTests | None:
@@ -124,8 +124,8 @@ class FrequencySynopsis(Synopsis[HeavyHitters]):
         if weight is None:
             return {}
         floating = pa.types.is_floating(self.schema.field(weight).type)
-        most = np.finfo(np.float64).max if floating else np.iinfo(np.int64).max
-        return {weight: within(0, most)}
+        # Rows that wait are not added up yet: 4,096 such integers surely fit.
+        return {weight: within(0, np.finfo(np.float64).max if floating else 2**48)}
 
     def shard(self, source: str, batch: pa.RecordBatch, shards: int) -> Ints:
         return shards_of([batch.column(name) for name in self.items], shards)
@@ -143,7 +143,34 @@ class FrequencySynopsis(Synopsis[HeavyHitters]):
         if self.query.weight is None:
             return ONE_EACH, None
         weights = frozen(rows.numpy(self.query.weight).astype(self.dtype, copy=False))
-        return weights, sum_runs(weights, rows.offsets)
+        totals = sum_runs(weights, rows.offsets)
+        if totals.min(initial=0) < 0:
+            raise too_heavy(self.query, [([rows.arrow(name) for name in self.items], weights)])
+        return weights, totals
+
+    # Weights that are too great ---------------------------------------------------------------
+
+    def check_weight(self, weight: int, summaries: Sequence[Runs]) -> None:
+        if weight > MOST_WEIGHT:
+            parts = [part for runs in summaries for part in runs.parts.values()]
+            raise too_heavy(
+                self.query,
+                [
+                    ([part[name] for name in self.item_type.columns], part[counted])
+                    for part in parts
+                    for counted in ("count", "weight")
+                    if len(part) and counted in part.columns
+                ],
+            )
+
+    def _check_panes(self, runs: Runs) -> None:
+        """Raise DataError if the parts of a pane are too heavy together; parts that repeat join."""
+        totals = runs.scalars.get("total")
+        if totals is None or totals.dtype.kind == "f" or not len(totals):
+            return
+        if totals.sum(dtype=np.float64) > MOST_WEIGHT / 2:
+            exactly = np.add.reduceat(totals.astype(object), np.flatnonzero(~runs.repeats))
+            self.check_weight(max(exactly), [runs])
 
     # What an algorithm over panes that expire supplies; the methods around add the kept columns
 
@@ -193,13 +220,14 @@ class FrequencySynopsis(Synopsis[HeavyHitters]):
         return runs.with_parts(kept=latest_of_rows(rows, self.hashed(rows), keep))
 
     def combine(self, runs: Runs) -> Runs:
+        self._check_panes(runs)
         if not self.query.keep:
             return self._combine(runs)
         joined = runs.part("kept").joined(np.flatnonzero(~runs.repeats))
         kept = latest_of_runs(joined, self.query.keep)
         return self._bounded_kept(self._combine(bare(runs)).with_parts(kept=kept))
 
-    def fold(self, panes: Runs, windows: Windows, final: bool = False) -> Runs | None:
+    def fold(self, panes: Runs, windows: Windows) -> Runs | None:
         answers = self.with_kept(panes, [windows], [self._fold(bare(panes), windows)])
         counted = None if self.latest is None else self._counted_keys()
         if self.latest is not None and counted is not None:
@@ -300,26 +328,3 @@ def _greatest_after(part: Part, k: int) -> Array:
         pairs = np.stack([part.offsets[:-1][some] + k, part.offsets[1:][some]], axis=1).ravel()
         found[some] = np.maximum.reduceat(np.append(counts, 0), pairs)[::2]
     return found
-
-
-def _unfit(column: pa.Array) -> Mask | None:
-    """Where a weight is negative, infinite or too large for a signed 64-bit integer."""
-    if len(column) == 0:
-        return None
-    kind = column.type
-    if pa.types.is_floating(kind):
-        values = to_numpy(column)
-        with np.errstate(invalid="ignore"):
-            fit = (values >= 0) & (values < np.inf)
-    elif pa.types.is_uint64(kind):
-        fit = to_numpy(column) <= np.uint64(np.iinfo(np.int64).max)
-    elif pa.types.is_unsigned_integer(kind):
-        return None
-    else:
-        fit = to_numpy(column) >= 0
-    mask = ~fit
-    if not mask.any():
-        return None
-    if column.null_count:  # values under nulls are undefined; nulls are reported separately
-        mask &= np.asarray(pc.is_valid(column).to_numpy(zero_copy_only=False))
-    return mask if mask.any() else None

@@ -113,8 +113,8 @@ class DecayedCounts(RunningCounts):
             pane = pane.with_parts(cells=_cells(none, none, np.zeros(0), none, len(pane)))
         super()._take_pane(pane)
 
-    def fold(self, panes: Runs, windows: Windows, final: bool = False) -> Runs | None:
-        found = super().fold(panes, windows, final)
+    def fold(self, panes: Runs, windows: Windows) -> Runs | None:
+        found = super().fold(panes, windows)
         if len(windows) and self.kept is not None:
             self.kept = self.before(self.kept, int(windows.end[-1]))
         return found

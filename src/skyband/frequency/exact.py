@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from skyband.arrays import Ints
+from skyband.arrays import Ints, Saved
 from skyband.contract.rows import Rows, Windows
 from skyband.contract.runs import Part, Runs, offsets_of, pick
 from skyband.contract.tumbling import Tumbling
@@ -105,7 +105,12 @@ class Exact(FrequencySynopsis):
 
     # State ------------------------------------------------------------------------------------
 
-    def fold(self, panes: Runs, windows: Windows, final: bool = False) -> Runs | None:
+    def restore(self, arrays: Saved) -> None:
+        super().restore(arrays)
+        if isinstance(self.counts, Tumbling) and self.counts.last is not None:
+            self.saved_runs(self.counts.last)
+
+    def fold(self, panes: Runs, windows: Windows) -> Runs | None:
         (answers,) = self.fold_readers(panes, [windows])
         return answers
 

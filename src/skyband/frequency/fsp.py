@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from skyband.arrays import Array, Hashes
+from skyband.arrays import Array, Hashes, Saved
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Part, Runs
+from skyband.data.flat_state import Form, Forms, require
 from skyband.data.keys import hash_columns
 from skyband.frequency.pane_sums import OwnWindows, PaneSums
 from skyband.frequency.rows import SketchSynopsis
@@ -49,6 +50,12 @@ class Fsp(SketchSynopsis):
     many_groups = True
     shortens = True
     saved_arrays = ("total", "gap_group", "gap_stamp", "gap")
+    saved_forms: ClassVar[Forms] = {
+        "gap_group": Form("gaps", 0),
+        "gap_stamp": Form("gaps"),
+        "gap": Form("gaps"),
+        "total": Form(COUNTS),
+    }
     saved_parts = (("", "lists"),)
 
     def __init__(self, query: HeavyHitters) -> None:
@@ -163,6 +170,11 @@ class Fsp(SketchSynopsis):
             "counters": lists + 3 * int(own["retained"]) + self.cells,
             "counters_most": 2 * lists + self.cells,
         }
+
+    def restore(self, arrays: Saved) -> None:
+        super().restore(arrays)
+        ordered = np.lexsort((self.gap_stamp, self.gap_group)) == np.arange(len(self.gap))
+        require(ordered.all(), "gaps that are not in order")
 
     def _check(self) -> None:
         self.lists._check()

@@ -9,6 +9,7 @@ import numpy as np
 from skyband.arrays import Array, Codes, Hashes, Ints, Mask, Saved
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Part, Runs, offsets_of
+from skyband.data.flat_state import Form, Forms, require
 from skyband.frequency.many_groups import GroupedSketch
 from skyband.kernels.frequency import fsw_rows as kernel
 from skyband.kernels.frequency.fsw import fold_fsw
@@ -24,6 +25,7 @@ _WIDTH = 64
 """The most buckets of a block of a histogram."""
 _NARROW = np.dtype(np.int32)
 """The type of whole numbers, as long as they fit."""
+_FAR = 1 << 62
 _COUNTERS = (
     "base", "cur", "err", "ecur", "low", "slack", "hist", "fine", "item_blocks", "error_blocks",
     "cell_blocks",
@@ -306,8 +308,30 @@ class Fsw(GroupedSketch):
     # State ------------------------------------------------------------------------------------
 
     def restore(self, arrays: Saved) -> None:
+        kind = arrays["base"].dtype if "base" in arrays else self.base.dtype
+        require(kind in (self.dtype, self.blank["base"].dtype), f"counts of type {kind}")
+        self.set_type(kind)
+        if "item_err" in arrays and arrays["item_err"].shape[-2:] == self.item_hist.shape[-2:]:
+            self.item_err = self.item_hist
         super().restore(arrays)
-        self.set_type(self.base.dtype)
+        self.set_type(kind)
+
+    @property
+    def saved_forms(self) -> Forms:  # type: ignore[override]
+        forms = super().saved_forms
+        return forms if self.has_errors else {**forms, "item_err": Form(0)}
+
+    def _admit(self) -> None:
+        super()._admit()
+        held = self.stacked("held").max(axis=1, initial=kernel.NEVER)
+        size, heap, _, _ = self.lists()
+        live = np.arange(self.capacity) < size[:, None]
+        born = np.take_along_axis(self.stacked("born"), heap.astype(np.int64), axis=1)
+        require(((born <= held[:, None]) & (born > -_FAR) | ~live).all(), "an item of no pane")
+
+    def lists(self) -> tuple[Array, Array, Array, Array]:
+        names = ("heap", "item", "table")
+        return self.stacked("control")[:, kernel.SIZE], *(self.stacked(n) for n in names)
 
     @property
     def nbytes(self) -> int:

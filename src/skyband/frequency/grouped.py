@@ -14,6 +14,7 @@ import numpy as np
 from skyband.arrays import Array, Ints, Saved, State, grown
 from skyband.contract.rows import NO_WINDOWS, Windows
 from skyband.contract.runs import Part, Runs, offsets_of, run_starts
+from skyband.data.flat_state import Form, admitted, require
 from skyband.frequency.items import GroupOrder, ItemCodes, ItemColumns
 from skyband.frequency.tape import Tape
 from skyband.kernels.frequency.grouped import (
@@ -227,14 +228,25 @@ class GroupedCounts:
 
     def restore(self, arrays: Saved) -> None:
         """Restore from a snapshot."""
-        self.entries = Tape({name: arrays[name] for name in ("code", "value")})
-        self.runs = Tape({"owner": arrays["owner"]})
+        like = {name: self.entries[name] for name in ("code", "value")}
+        like |= {"owner": self.runs["owner"], "offsets": self.offsets, "cuts": self.cuts}
+        like |= dict.fromkeys(("pane", "heads", "counts"), _NONE)
+        runs, panes = (len(arrays[name]) for name in ("owner", "pane"))
+        saved = admitted(arrays, like, {
+            "code": Form("entries"), "value": Form("entries"), "owner": Form("runs", 0),
+            "offsets": Form(runs + 1, 0, ascends=True), "cuts": Form(panes + 1, 0, ascends=True),
+            "pane": Form("panes", ascends=True), "counts": Form(3),
+            "heads": Form(len(self.sums), 0, panes + 1),
+        })  # fmt: skip
+        self.entries = Tape({name: saved[name] for name in ("code", "value")})
+        self.runs = Tape({"owner": saved["owner"]})
         self.items.restore(arrays, self.entries["code"])
-        self.offsets, self.cuts = arrays["offsets"].copy(), arrays["cuts"].copy()
-        self.pane = arrays["pane"].copy()
-        self.groups = int(arrays["owner"].max(initial=-1)) + 1
-        self.inserts, self.removals, self.updates = arrays["counts"].tolist()
-        heads = zip(self.sums, arrays["heads"].tolist(), strict=True)
+        self.offsets, self.cuts, self.pane = (saved[name] for name in ("offsets", "cuts", "pane"))
+        ends = self.offsets[0], self.offsets[-1], self.cuts[0], self.cuts[-1]
+        require(ends == (0, len(self.entries), 0, runs), "entries of no pane")
+        self.groups = int(saved["owner"].max(initial=-1)) + 1
+        self.inserts, self.removals, self.updates = saved["counts"].tolist()
+        heads = zip(self.sums, saved["heads"].tolist(), strict=True)
         self.sums = [GroupSums(sums.k, head) for sums, head in heads]
         for sums in self.sums:
             sums.run(self, NO_WINDOWS)

@@ -154,6 +154,14 @@ class SpaceSaving(GroupedSketch):
 
     # State ------------------------------------------------------------------------------------
 
+    def lists(self) -> tuple[Array, Array, Array, Array]:
+        live = self.stacked("started").ravel() != NEVER
+        size = np.where(live, self.stacked("control")[..., kernel.SIZE].ravel(), 0)
+        heap, item, table = (
+            self.stacked(n).reshape(len(live), -1) for n in ("heap", "item", "table")
+        )
+        return size, heap, item, np.where(live[:, None], table, np.uint64(0))
+
     def _stats(self) -> dict[str, int | float]:
         names = {"inserts": kernel.INSERTS, "removals": kernel.REMOVALS, "hits": kernel.HITS}
         control, started = self.stacked("control"), self.stacked("started")

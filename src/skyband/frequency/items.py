@@ -12,6 +12,7 @@ import pyarrow as pa
 from skyband.arrays import Array, Codes, Hashes, Ints, Saved, State, grown
 from skyband.contract.runs import Part
 from skyband.data.columns import OFFSETS_32, OFFSETS_64, native_dtype, plain, spans, to_numpy
+from skyband.data.flat_state import Form, admitted, require
 from skyband.data.keys import KeyIndex
 from skyband.data.order import id_ranks, sortable
 from skyband.data.packing import prefixed, under
@@ -178,8 +179,17 @@ class ItemCodes:
         """Restore from a snapshot; ``codes`` are those of all entries of the lists."""
         self.index.restore(under(arrays, "index/"))
         self.store.restore(arrays)
-        self._order_key = arrays["order_key"].copy()
-        self.refs = np.bincount(codes, minlength=self.bound).astype(np.int32)
+        known = self.bound
+        require(len(self.store) >= known, "an item has no row")
+        like, forms = {"order_key": self._order_key}, {"order_key": Form(known)}
+        self._order_key = admitted(arrays, like, forms)["order_key"]
+        require(
+            0 <= codes.min(initial=0) <= codes.max(initial=-1) < known or not len(codes),
+            "an entry has no item",
+        )
+        self.refs = np.bincount(codes, minlength=known).astype(np.int32)
+        live = np.array_equal(np.flatnonzero(self.refs), self.index.codes())
+        require(live, "an item has no entry")
 
     def _check(self, codes: Codes) -> None:
         """Assert that the live items are those of these entries."""

@@ -15,6 +15,7 @@ import pyarrow as pa
 from skyband.arrays import Array, Codes, Hashes, Ints, Mask, Saved, State, grown
 from skyband.contract.rows import Rows, Windows
 from skyband.contract.runs import Part, Runs, offsets_of, pick
+from skyband.data.flat_state import Form, admitted, require
 from skyband.data.keys import KeyIndex, hash_kept, owned_keys
 from skyband.data.packing import prefixed, under
 from skyband.data.retained_rows import RetainedRows
@@ -213,7 +214,11 @@ class LatestRows:
     def restore(self, arrays: Saved) -> None:
         self.index.restore(under(arrays, "index/"))
         self.store.restore(arrays)
-        self.pane, self.group = arrays["pane"].copy(), arrays["group"].copy()
+        known = self.index.bound
+        require(len(self.store) >= known, "an item has no row")
+        forms = {"pane": Form(known), "group": Form(known, 0)}
+        saved = admitted(arrays, {"pane": self.pane, "group": self.group}, forms)
+        self.pane, self.group = saved["pane"], saved["group"]
 
     def _check(self) -> None:
         self.index._check()

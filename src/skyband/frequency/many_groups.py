@@ -15,6 +15,7 @@ import pyarrow as pa
 from skyband.arrays import Array, Codes, Hashes, Ints, Mask, Saved
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Runs
+from skyband.data.flat_state import Form, Forms, require
 from skyband.data.keys import hash_columns
 from skyband.data.retained_rows import RetainedRows
 from skyband.frequency.rows import SketchSynopsis
@@ -147,8 +148,39 @@ class GroupedSketch(SketchSynopsis):
 
     def restore(self, arrays: Saved) -> None:
         super().restore(arrays)
+        self._admit()
         row: Any = self.blank["row"]
         self.row = np.broadcast_to(row, (*self.lead, *row.shape)).copy()
+
+    @property
+    def saved_forms(self) -> Forms:  # type: ignore[override]
+        """All arrays are of the same groups; without groups, they have the lengths they had."""
+        grouped = self.query.groups
+        names = self.saved_arrays
+        return {n: Form("groups" if grouped else len(getattr(self, n))) for n in names}
+
+    def _admit(self) -> None:
+        """Refuse lists whose slots, or whose tables, are not those of their items."""
+        size, heap, item, table = self.lists()
+        m, words = item.shape[1], table.shape[1]
+        slots = np.arange(m)
+        require(((size >= 0) & (size <= m)).all(), "more items than slots")
+        require((np.sort(heap, axis=1) == slots).all(), "a slot is there twice")
+        of, at = np.nonzero(table[:, 1::2])
+        slot = table[of, 2 * at + 1] - np.uint64(1)
+        require((slot < m).all(), "a slot that is not there")
+        place = np.empty(heap.shape, np.int64)
+        np.put_along_axis(place, heap.astype(np.int64), slots[None], axis=1)
+        slot = slot.astype(np.int64)
+        known = (place[of, slot] < size[of]) & (item[of, slot] == table[of, 2 * at])
+        once = len(np.unique(of * words + slot)) == len(of) == size.sum()
+        require(known.all() and once, "an item that is not in its table")
+        rows = len(self.store)
+        require(self.used.max(initial=-1) < rows or not self.store.stores, "an item without a row")
+
+    @abstractmethod
+    def lists(self) -> tuple[Array, Array, Array, Array]:
+        """Sizes, heaps, items and tables of all lists, one row for each."""
 
     @property
     def lead(self) -> tuple[int, ...]:

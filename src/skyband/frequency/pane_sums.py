@@ -19,6 +19,7 @@ import numpy as np
 from skyband.arrays import Array, Codes, Ints, Mask, Saved, State, grown
 from skyband.contract.rows import NO_WINDOWS, Windows
 from skyband.contract.runs import Part, Runs, offsets_of, run_starts
+from skyband.data.flat_state import Form, admitted, require
 from skyband.data.packing import prefixed, under
 from skyband.frequency.items import GroupOrder, ItemCodes, ItemColumns
 from skyband.frequency.listed import from_listed
@@ -338,15 +339,30 @@ class PaneSums:
 
     def restore(self, arrays: Saved) -> None:
         """Restore from a snapshot."""
-        self.tape = Tape(under(arrays, "tape/"))
+        like = {"group": self.group, "pane": _NONE, "starts": _NONE, "heads": _NONE}
+        like |= {"counts": _NONE, **prefixed("tape/", self._new_tape().state())}
+        saved = admitted(arrays, like, self._forms(len(arrays["pane"])))
+        self.tape = Tape(under(saved, "tape/"))
         self.items.restore(arrays, self.tape["code"])
-        self.group, self.pane = arrays["group"].copy(), arrays["pane"].copy()
-        self.starts = arrays["starts"].copy()
-        self.inserts, self.removals, self.updates = arrays["counts"].tolist()
+        self.group, self.pane, self.starts = (saved[n] for n in ("group", "pane", "starts"))
+        require(len(self.group) == self.items.bound, "an item has no group")
+        inside = self.starts[0] == 0 and self.starts[-1] in (0, len(self.tape))
+        require(inside, "entries of no pane")
+        self.inserts, self.removals, self.updates = saved["counts"].tolist()
         self.sums = [WindowSums(sums.k, self.dtype, len(self.values)) for sums in self.sums]
-        for sums, head in zip(self.sums, arrays["heads"].tolist(), strict=True):
+        for sums, head in zip(self.sums, saved["heads"].tolist(), strict=True):
             sums.place[:] = head
             self._make(sums)
+
+    def _forms(self, panes: int) -> dict[str, Form]:
+        tape = dict.fromkeys(("tape/code", "tape/value"), Form("entries"))
+        return tape | {
+            "group": Form("group", 0),
+            "pane": Form(panes, ascends=True),
+            "starts": Form(panes + 1, 0, ascends=True),
+            "heads": Form(len(self.sums), 0, panes + 1),
+            "counts": Form(3),
+        }
 
     def _make(self, sums: WindowSums) -> None:
         """Add up the lists from its first pane on."""
@@ -432,6 +448,10 @@ class OwnWindows(PaneSums):
 
     def _make(self, sums: WindowSums) -> None:
         """There are none."""
+
+    def _forms(self, panes: int) -> dict[str, Form]:
+        one = {"starts": Form(1, 0, 1), "heads": Form(len(self.sums), 0, 1)}
+        return super()._forms(panes) | {"pane": Form("entries"), **one}
 
     def _check(self) -> None:
         self.items._check(self.tape["code"])

@@ -15,6 +15,7 @@ from skyband.contract.rows import Rows
 from skyband.contract.runs import Part, Runs, expand, offsets_of, pick
 from skyband.data.keys import hash_kept
 from skyband.frequency.base import FrequencySynopsis
+from skyband.frequency.weights import too_heavy
 from skyband.kernels.core.borrow import frozen
 from skyband.kernels.frequency.counting import count_runs
 from skyband.query.frequency import HeavyHitters
@@ -82,6 +83,7 @@ class RunningCounts(Accumulated, FrequencySynopsis):
         return columns | {f"keep:{name}": rows.take(name, first) for name in self.query.keep}
 
     def combine(self, runs: Runs) -> Runs:
+        self._check_panes(runs)
         return self._bounded(self._merged(runs), _OPEN)
 
     def scaled(self, runs: Runs, starts: Ints) -> tuple[Ints, Array | None]:
@@ -116,7 +118,11 @@ class RunningCounts(Accumulated, FrequencySynopsis):
             n: pick(c, first) for n, c in part.columns.items() if n not in ("count", "error")
         }
         lowest = np.repeat(floor, np.diff(offsets))
-        columns |= {"count": counts + lowest, "error": errors + lowest}
+        counts, errors = counts + lowest, errors + lowest
+        if counts.min(initial=0) < 0:  # parts of a stored state do not know their total
+            items = [part[name] for name in self.item_type.columns]
+            raise too_heavy(self.query, [(items, part["count"])])
+        columns |= {"count": counts, "error": errors}
         return united.with_parts(items=Part(offsets, columns)).with_scalars(base=base, floor=floor)
 
     def _bounded(self, runs: Runs, times: int = 1) -> Runs:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from skyband.arrays import Codes, Floats, Ints, Mask, Saved, State
 from skyband.contract.checks import integer_option
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Runs
-from skyband.data.flat_state import load, save
+from skyband.data.flat_state import Form, Forms, load, save
 from skyband.errors import QueryError
 from skyband.fused.eaa import Eaa
 from skyband.fused.log import Reports
@@ -58,6 +59,10 @@ class EaaApprox(Eaa):
     usual_slack = 64
     """A quarter of EAA's, because fewer reports are left after a sweep."""
     saved_arrays = ("lost_pane", "lost_best")
+    saved_forms: ClassVar[Forms] = {
+        "lost_pane": Form("lost", ascends=True),
+        "lost_best": Form("lost"),
+    }
     saved_parts = (("", "sketch"),)
 
     def __init__(self, query: FusedTopK) -> None:

@@ -25,10 +25,11 @@ from skyband.contract.checks import (
     plain_key,
     within,
 )
-from skyband.contract.rows import Faults, Refused, Rows
+from skyband.contract.rows import Faults, Refused, Rows, shown
 from skyband.contract.runs import Part, Runs, pick
 from skyband.contract.synopsis import Synopsis
 from skyband.data.columns import output_type, to_numpy
+from skyband.data.flat_state import require
 from skyband.data.keys import hash_array, shards_of
 from skyband.data.order import id_ranks
 from skyband.data.time_axis import from_native
@@ -125,7 +126,11 @@ class FusedSynopsis(Synopsis[FusedTopK]):
             assert query.stream is not None
             tests.append((query.stream, f"not one of the query's streams ({known})", stream < 0))
         outside = self._outside(_floats(batch.column(query.value)), stream)
-        tests.append((query.value, "the value is outside the bounds of its stream", outside))
+        for number in () if outside is None else np.unique(stream[outside]).tolist():
+            low, high = query.pairs[number]
+            name = query.streams[number]
+            problem = f"the value is outside the bounds of stream {name!r}, {low:g} to {high:g}"
+            tests.append((query.value, problem, outside & (stream == number)))
         return faults(batch, tests)
 
     def quick_tests(self, source: str) -> QuickTests | None:
@@ -238,12 +243,25 @@ class FusedSynopsis(Synopsis[FusedTopK]):
 
     def _too_often(self, part: Part, row: int) -> str:
         name, moment = part["id"][row].as_py(), int(part["tie"][row])
-        when = f"arrival {moment}" if self.counting else f"time {moment}"
+        when = (
+            f"arrival {moment}"
+            if self.counting
+            else f"time {shown(self._times(part['tie'][[row]]), 0)}"
+        )
+        single = "; raise that, or make one value of them with repeats='max', 'latest' or 'mean'"
         return (
             f"column {self.query.id!r}: the object {name!r} reports too often in the stream "
             f"{self.query.streams[int(part['stream'][row])]!r} at {when}: a window may hold at "
             f"most recurrences={self.query.recurrences} of its reports"
+            f"{single if self.query.repeats == 'sum' else ''}"
         )
+
+    def _times(self, native: Ints) -> pa.Array:
+        """Times in the type of their column; sources may differ, so that of the first."""
+        source, schema = next(iter(self.schemas.items()))
+        name = self.query.time_of(source or None)
+        assert name is not None
+        return from_native(native, schema.field(name).type)
 
     def _refused(self, runs: Runs, bad: Mask) -> Refused:
         """The reports that were left out, in the query's columns."""
@@ -257,14 +275,19 @@ class FusedSynopsis(Synopsis[FusedTopK]):
         }
         if not self.counting:
             # Sources may name their time columns differently; the record uses the first one's name.
-            source, schema = next(iter(self.schemas.items()))
-            time = query.time_of(source or None)
+            time = query.time_of(next(iter(self.schemas)) or None)
             assert time is not None
-            columns[time] = from_native(part["tie"][rows], schema.field(time).type)
+            columns[time] = self._times(part["tie"][rows])
         group = np.repeat(runs.group, part.lengths)[rows]
         return Refused(
             pa.table(columns), [self._too_often(part, row) for row in rows.tolist()], group
         )
+
+    def saved_runs(self, runs: Runs, sealed: bool = True) -> Runs:
+        part, streams = super().saved_runs(runs, sealed).part(REPORTS), len(self.low)
+        stream = part.columns.get("stream", np.zeros(0))
+        require(((stream >= 0) & (stream < streams)).all(), "a stream that the query does not name")
+        return runs
 
     def savepoint(self) -> Saved | None:
         """A copy of the state if ``combine`` is a user's function: it may raise during a fold."""

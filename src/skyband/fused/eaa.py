@@ -8,6 +8,7 @@ import numpy as np
 
 from skyband.arrays import Codes, Floats, Ints, Mask, Saved, State
 from skyband.contract.checks import integer_option
+from skyband.data.flat_state import admitted, require
 from skyband.data.packing import prefixed, under
 from skyband.fused.live import NEVER, LiveReports
 from skyband.fused.log import Reports
@@ -152,7 +153,9 @@ class Eaa(LiveReports):
 
     def restore(self, arrays: Saved) -> None:
         super().restore(arrays)
-        self.swept, self.first, *counts = arrays["swept"].tolist()
+        swept = admitted(arrays, {"swept": np.zeros(0, np.int64)}, {})["swept"]
+        self.swept, self.first, *counts = swept.tolist()
+        require(0 <= self.swept < 1 << 40 and len(counts) in (0, 2), "sweeps that are not there")
         # Snapshots of 0.1 lack these counts: count all live reports instead.
         live = [len(self.log), self.work["reports_in"]]
         self.instances_swept, self.reports_swept = counts or live

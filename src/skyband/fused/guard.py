@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from skyband.arrays import Codes, Hashes, Ints, Mask, Saved, State
+from skyband.data.flat_state import Form, admitted
 from skyband.kernels.core.borrow import frozen
 from skyband.kernels.fused.guard import guard_keys, live_slots, remember
 
@@ -107,9 +108,11 @@ class Guard:
 
     def restore(self, arrays: Saved) -> None:
         """Restore the state from a snapshot."""
-        found = arrays["keys"].copy(), arrays["turn"].copy(), arrays["panes"].copy()
-        self.table = self._empty(len(found[0]))
-        self.used = live_slots(found, int(np.iinfo(np.int64).min), self.table)
+        like = {"keys": self.table[0], "turn": self.table[1], "panes": self.table[2]}
+        forms = {"keys": Form("keys", 1), "turn": Form("keys", 0, self.most), "panes": Form("keys")}
+        keys, turn, panes = admitted(arrays, like, forms).values()
+        self.table = self._empty(len(keys))
+        self.used = live_slots((keys, turn, panes), int(np.iinfo(np.int64).min), self.table)
         self._ahead = None
 
     def _check(self) -> None:

@@ -21,6 +21,7 @@ from skyband.contract.checks import integer_option
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Part, Runs, offsets_of
 from skyband.data.column_store import ColumnStore
+from skyband.data.flat_state import Form, admitted, require
 from skyband.data.keys import KeyIndex
 from skyband.data.packing import prefixed, under
 from skyband.fused.base import REPORTS, FusedSynopsis
@@ -74,7 +75,7 @@ class LiveReports(FusedSynopsis):
 
     # Panes ------------------------------------------------------------------------------------
 
-    def fold(self, panes: Runs, windows: Windows, final: bool = False) -> Runs | None:
+    def fold(self, panes: Runs, windows: Windows) -> Runs | None:
         ids, scores, lengths = self._advance(panes, windows.first, windows.end)
         if not len(windows):
             return None
@@ -275,16 +276,24 @@ class LiveReports(FusedSynopsis):
             self.ids = ColumnStore.from_state(self.id_type, ids)
         if self.guard is not None:
             self.guard.restore(under(arrays, "guard/"))
-        self._reserve(self.index.bound, 0)
-        self.log.restore(under(arrays, "log/"), self.links)
-        self.ever[: self.index.bound] = arrays["ever"]
+        bound = self.index.bound
+        self._reserve(bound, 0)
+        require(bound == 0 or (self.ids is not None and len(self.ids) >= bound), "an id is missing")
         codes = self.index.codes().astype(np.int32)
+        log = under(arrays, "log/")
+        require(np.array_equal(np.unique(log["code"]), codes), "an object has no report")
+        self.log.restore(log, self.links, len(self.low))
+        saved = admitted(arrays, {"ever": self.ever}, {"ever": Form(bound, 0)})
+        self.ever[:bound] = saved["ever"]
         if len(codes):
             self._give_keys(codes)
         self._rescore(codes)
-        self.work = dict(zip(self.work, arrays["work"].tolist(), strict=True))
+        done = np.zeros(0, np.int64)
+        work = admitted(arrays, {"work": done}, {"work": Form(len(self.work), 0, 1 << 62)})["work"]
+        self.work = dict(zip(self.work, work.tolist(), strict=True))
         if "refills" in arrays:  # snapshots of 0.1 lack it
-            self.counters[REFILLS] = arrays["refills"][0]
+            saved = admitted(arrays, {"refills": done}, {"refills": Form(1)})
+            self.counters[REFILLS] = saved["refills"][0]
 
     def _rescore(self, codes: Codes) -> None:
         """Re-read the values of objects from the log, and settle their scores."""

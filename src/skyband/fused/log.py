@@ -8,6 +8,7 @@ import numpy as np
 
 from skyband.arrays import Codes, Floats, Hashes, Ints, Mask, Saved, State
 from skyband.contract.runs import Part
+from skyband.data.flat_state import Form, admitted
 from skyband.kernels.fused.reports import relink
 
 __all__ = ["Changed", "ReportLog", "Reports"]
@@ -108,9 +109,15 @@ class ReportLog:
         live: tuple[Any, ...] = self.live()
         return {name: column.copy() for name, column in zip(_SAVED, live, strict=False)}
 
-    def restore(self, arrays: Saved, links: Codes) -> None:
+    def restore(self, arrays: Saved, links: Codes, streams: int) -> None:
         """Fill an empty log with what ``state`` returned, and link the reports of each object."""
         live = len(arrays["code"])
+        forms = dict.fromkeys(_SAVED, Form(live)) | {
+            "code": Form(live, 0, len(links)),
+            "stream": Form(live, 0, streams),
+            "pane": Form(live, ascends=True),
+        }
+        admitted(arrays, dict(zip(_SAVED, self.columns, strict=False)), forms)
         self.reserve(live, links)
         columns: tuple[Any, ...] = self.columns
         for column, name in zip(columns, _SAVED, strict=False):

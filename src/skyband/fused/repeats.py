@@ -9,6 +9,7 @@ import numpy as np
 from skyband.arrays import Floats, Ints, Mask, Saved, State
 from skyband.contract.checks import integer_option
 from skyband.contract.runs import Part, Runs
+from skyband.data.flat_state import Form, admitted
 from skyband.fused.base import REPORTS
 from skyband.fused.reports import AllReports
 
@@ -143,7 +144,9 @@ class EaaRepeats(AllReports):
     def restore(self, arrays: Saved) -> None:
         super().restore(arrays)
         # A state of ``reports`` can be taken over: it has not been swept yet.
-        self.swept, self.dropped = arrays.get("swept", np.zeros(2, np.int64)).tolist()
+        none = np.zeros(2, np.int64)
+        saved = admitted({"swept": none, **arrays}, {"swept": none}, {"swept": Form(2, 0)})
+        self.swept, self.dropped = saved["swept"].tolist()
 
     def stats(self) -> dict[str, int | float]:
         return super().stats() | {"dropped": self.dropped}

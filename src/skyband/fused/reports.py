@@ -10,6 +10,7 @@ import pyarrow as pa
 from skyband.arrays import Floats, Ints, Mask, Saved, State
 from skyband.contract.pane_by_pane import PaneByPane
 from skyband.contract.runs import Part, Runs, pick
+from skyband.data.flat_state import Form, admitted
 from skyband.data.packing import prefixed, under
 from skyband.fused.base import REPORTS, FusedSynopsis
 
@@ -109,8 +110,10 @@ class AllReports(PaneByPane, FusedSynopsis):
         return state if self.guard is None else state | prefixed("guard/", self.guard.state())
 
     def restore(self, arrays: Saved) -> None:
-        self.counts = arrays["counts"].copy()
-        self.live = Runs.unpack(arrays["live"].tobytes())[0] if "live" in arrays else None
+        self.counts = admitted(arrays, {"counts": self.counts}, {"counts": Form(2)})["counts"]
+        self.live = None
+        if "live" in arrays:
+            self.live = self.saved_runs(Runs.unpack(arrays["live"].tobytes())[0])
         if self.guard is not None:
             self.guard.restore(under(arrays, "guard/"))
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
-from skyband.arrays import Codes, Floats, Hashes, Ints
-from skyband.data.flat_state import FlatState
+from skyband.arrays import Codes, Floats, Hashes, Ints, Saved
+from skyband.data.flat_state import FlatState, Form, Forms, require
 from skyband.kernels.core.borrow import frozen
 from skyband.kernels.fused.sketch import bits_since, count_reports, stamp_bits
 
@@ -67,6 +69,12 @@ class Appearances(FlatState):
     ) -> None:
         self.estimator = estimator
         self.stamps = np.full((streams, bitmaps, levels), NEVER, np.int64)
+
+    def restore(self, arrays: Saved) -> None:
+        streams, bitmaps, levels = arrays["stamps"].shape  # earlier versions had other sizes
+        require(bitmaps > 0 and 0 < levels <= 64 and streams == len(self.stamps), "stamps")
+        self.stamps = np.zeros((streams, bitmaps, levels), np.int64)
+        super().restore(arrays)
 
     def add(self, hashes: Hashes, stream: Codes, pane: Ints) -> None:
         """Take reports, ordered by pane."""
@@ -199,6 +207,7 @@ class SelfJoin(FlatState):
 
     BLOCKS, ROWS, WIDTH = 32, 5, 128
     saved_arrays = ("blocks", "counters", "totals")
+    saved_forms: ClassVar[Forms] = dict.fromkeys(saved_arrays, Form(BLOCKS))
 
     def __init__(self, streams: int, panes: int) -> None:
         self.length = -(-panes // (self.BLOCKS - 1))

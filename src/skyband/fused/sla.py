@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from skyband.arrays import Codes, Floats, Ints, Mask, Saved, State, grown
+from skyband.data.flat_state import Form, admitted
 from skyband.fused.live import LiveReports
 from skyband.fused.log import Changed
 from skyband.kernels.fused.lists import first_of_lists, move_in_lists
@@ -113,7 +114,8 @@ class Sla(LiveReports):
     def restore(self, arrays: Saved) -> None:
         super().restore(arrays)
         if "list_work" in arrays:  # snapshots of 0.1 lack it
-            self.list_work = arrays["list_work"].copy()
+            like = {"list_work": self.list_work}
+            self.list_work = admitted(arrays, like, {"list_work": Form(2)})["list_work"]
 
     def retained(self) -> int:
         """Reports in the window."""

@@ -79,8 +79,10 @@ class Target:
     sink: Sink[SparkRows]
     column: str
     schema: pa.Schema
+    name: str | None = None
+    """What the query is called; None for dead letters."""
     query: str | None = None
-    """The query whose rows they are; None for dead letters."""
+    """The query whose rows they are; None for all rows."""
 
 
 class Follower(Protocol):
@@ -130,9 +132,9 @@ class Writer:
             self.claim()
             for target, rows in zip(self.targets, found, strict=True):
                 self._write(target.sink, batch, rows)
-                if target.query is not None:
-                    self._note(target.query, rows)
-                    self._show(target.query, rows)
+                if target.name is not None:
+                    self._note(target.name, rows)
+                    self._show(target.name, rows)
         finally:
             given.unpersist()
 

@@ -16,6 +16,7 @@ from skyband.jobs.places import (
     check_url,
     folder_of,
 )
+from skyband.jobs.secrets import FROM_ENV
 from skyband.query.checks import count, one_of
 from skyband.query.fused import FusedTopK
 from skyband.spark.file_options import read_options
@@ -51,7 +52,10 @@ _MODE = "permissive"
 
 def job_checks(job: Job) -> list[Check]:
     """Checks that raise QueryError for a job that cannot run on any machine."""
-    checks: list[Check] = [("", partial(_check_name, job.name))]
+    checks: list[Check] = [
+        ("", partial(_check_name, job.name)),
+        ("", partial(_check_ahead, job.ahead)),
+    ]
     checks += [(sink_table(job, name), partial(_check_sink_of, job, name)) for name in job.sinks]
     if job.metrics:
         checks.append(("metrics", partial(_port, "[metrics]", job.metrics["port"])))
@@ -61,6 +65,11 @@ def job_checks(job: Job) -> list[Check]:
 def _check_name(name: str) -> None:
     if not name.strip():
         raise QueryError("name is empty; give one: the job's files and metrics are named after it")
+
+
+def _check_ahead(ahead: str) -> None:
+    if ahead != "none" and parse_duration(ahead, "ahead") < 0:
+        raise QueryError(f"ahead must be a duration such as '1 day', or 'none', not {ahead!r}")
 
 
 def check_query(job: Job, name: str) -> None:
@@ -171,7 +180,7 @@ def _reader(where: str, source: Section) -> None:
 
 
 def _parse_mode(where: str, source: Section) -> None:
-    mode = (source["options"] or {}).get("mode")
+    mode = (source.settings.get("options") or {}).get("mode")
     if mode is not None and str(mode).lower() != _MODE:
         raise QueryError(
             f"{where} options.mode {mode!r} hides records that cannot be read; leave it out and "
@@ -205,13 +214,13 @@ def _check_workers(where: str, source: Section) -> None:
             raise QueryError(
                 f"{where} Spark has no reader for Arrow IPC; leave out reader and columns"
             )
-        if source["storage"]:
+        if source.settings.get("storage") or source["storage_env"]:
             raise QueryError(f"{where} storage is for files that workers read; see [spark]")
         return
     if source.kind == "files":
         try:
             check_scheme(source["path"])
-            read_options(source["options"] or {}, given=source["schema"] is not None)
+            read_options(source.settings.get("options") or {}, given=source["schema"] is not None)
         except SkybandError as problem:
             raise QueryError(f"{where} {problem}") from None
 
@@ -253,8 +262,20 @@ def _table(where: str, sink: Section) -> None:
 
 
 def _url(where: str, sink: Section) -> None:
-    if sink.kind == "http":
+    if sink.kind != "http":
+        return
+    if sink["url_env"] is None:
         check_url(where, sink["url"])
+    elif "url" in sink.settings:
+        raise QueryError(f"{where} has both url and url_env; give one of them")
+
+
+def _variables(where: str, section: Section) -> None:
+    for name in FROM_ENV:
+        named = section[f"{name}_env"]
+        for key, variable in named.items() if isinstance(named, Mapping) else ():
+            if not isinstance(variable, str):
+                raise QueryError(f"{where} {name}_env {key} must be the name of a variable")
 
 
 def _timeout(where: str, sink: Section) -> None:
@@ -279,9 +300,10 @@ def _port(where: str, port: int) -> None:
 _COUNT_CHECKS = tuple(partial(_counted, name) for name in _COUNTS)
 SOURCE_CHECKS: tuple[SectionCheck, ...] = (
     *_COUNT_CHECKS,
-    *(_format_in, _values, _source_port, _expressions, _reader, _check_workers, _parse_mode),
+    *(_format_in, _values, _source_port, _expressions, _reader, _variables),
+    *(_check_workers, _parse_mode),
 )
 SINK_CHECKS: tuple[SectionCheck, ...] = (
     *_COUNT_CHECKS,
-    *(_changes, _format_out, _writer, _folder, _dsn, _table, _url, _timeout),
+    *(_changes, _format_out, _writer, _folder, _dsn, _table, _url, _variables, _timeout),
 )

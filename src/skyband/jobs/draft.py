@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet
 
-from skyband.data.columns import is_number_type
 from skyband.embedded.sources import READERS, batches_of, paths_of
 from skyband.errors import SchemaError
+from skyband.jobs.guesses import Guess, guesses, is_time, mostly_null
 
 __all__ = ["Look", "draft", "look_at"]
 
 _SAMPLE = 10_000
 _MOST_COUNTED = 64 << 20
 """Bytes of text files whose lines are counted."""
-_SCORES = ("score", "value", "bytes", "amount", "price", "size", "count", "total", "magnitude")
-_IDS = ("id", "user", "item", "key", "name", "host", "flow", "station", "player", "symbol")
-_TIMES = ("ts", "time", "timestamp", "event_time", "date", "at", "when", "created", "epoch")
 
 
 @dataclass(frozen=True)
@@ -36,9 +32,23 @@ class Look:
     """None if counting them would mean reading everything."""
     schema: pa.Schema
     sample: pa.Table
-    time: str | None
-    id: str | None
-    score: str | None
+    guesses: Mapping[str, Guess]
+    """The likely ``time``, ``score``, ``id`` and ``item`` of a query, where a column fits."""
+
+    @property
+    def time(self) -> str | None:
+        return self._name("time")
+
+    @property
+    def score(self) -> str | None:
+        return self._name("score")
+
+    @property
+    def id(self) -> str | None:
+        return self._name("id")
+
+    def _name(self, role: str) -> str | None:
+        return self.guesses[role].name if role in self.guesses else None
 
 
 def look_at(path: str) -> Look:
@@ -48,20 +58,7 @@ def look_at(path: str) -> Look:
     if not first:
         raise SchemaError(f"{files[0].name!r} has no rows to look at; give a file with some")
     sample = first[0].slice(0, _SAMPLE)
-    time = _guess(sample.schema, _TIMES, _is_time) or _counting(sample)
-    taken = {time}
-    score = _guess(sample.schema, _SCORES, is_number_type, taken)
-    taken.add(score)
-    return Look(
-        path=path,
-        files=len(files),
-        rows=_rows(files),
-        schema=sample.schema,
-        sample=sample,
-        time=time,
-        id=_guess(sample.schema, _IDS, _is_key, taken),
-        score=score,
-    )
+    return Look(path, len(files), _rows(files), sample.schema, sample, guesses(sample))
 
 
 def draft(look: Look, name: str) -> str:
@@ -72,7 +69,7 @@ def draft(look: Look, name: str) -> str:
     return f"""\
 # A job for Skyband, drafted from {look.path}: {count}, with the columns
 {shown}
-#
+{_left_out(look)}#
 # Check it with: skyband check {name}.toml      Run it with: skyband pipeline {name}.toml
 
 name = {_quoted(name)}
@@ -84,7 +81,6 @@ on_bad = "skip"                  # "raise" stops the job at the first bad row
 kind = "files"                   # new files are read as they appear
 path = {_quoted(look.path)}
 
-[queries.best]                   # the rows with the greatest score
 {_best(look)}
 [queries.frequent]               # the most frequent items
 {_frequent(look)}
@@ -94,23 +90,32 @@ close = true                     # answer the last windows at the end
 """
 
 
+def _left_out(look: Look) -> str:
+    return "".join(f"#\n# {why}\n" for why in mostly_null(look.sample))
+
+
 def _best(look: Look) -> str:
-    column = "" if look.id is None else f"id = {_quoted(look.id)}\n"
-    score = _quoted(look.score or "?")
-    mark = "" if look.score else "                    # no column of numbers was found: name one"
+    if look.score is None:
+        return "# no number says how much: to rank rows, add a query of kind TopK with a score\n"
     return (
-        f'kind = "TopK"\nk = 10\nscore = {score}{mark}\n{column}{_over(look)}'
+        "[queries.best]                   # the rows with the greatest score\n"
+        f'kind = "TopK"\nk = 10\n{_chosen(look, "score")}{_chosen(look, "id")}{_over(look)}'
         'sink = { kind = "console" }     # or files, postgres, kafka, http\n'
     )
 
 
 def _frequent(look: Look) -> str:
-    names = [name for name in look.schema.names if name != look.time]
-    item = look.id or look.score or (names or look.schema.names)[0]
-    return (
-        f'kind = "HeavyHitters"\nk = 10\nitem = {_quoted(item)}\n{_over(look)}'
-        'sink = { kind = "console" }\n'
-    )
+    other = next((n for n in look.schema.names if n != look.time), look.schema.names[0])
+    item = _chosen(look, "item") or f"item = {_quoted(look.id or look.score or other)}\n"
+    return f'kind = "HeavyHitters"\nk = 10\n{item}{_over(look)}sink = {{ kind = "console" }}\n'
+
+
+def _chosen(look: Look, role: str) -> str:
+    """The line of a column, with the reason for it."""
+    if role not in look.guesses:
+        return ""
+    found = look.guesses[role]
+    return f"{f'{role} = {_quoted(found.name)}':<32} # {found.why}\n"
 
 
 def _over(look: Look) -> str:
@@ -129,41 +134,13 @@ def _quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
-# Guesses ------------------------------------------------------------------------------------------
-
-
-def _guess(schema: pa.Schema, words: Sequence[str], fits: Any, taken: Any = ()) -> str | None:
-    """The column of a fitting type whose name is the most likely one."""
-    fitting = [str(f.name) for f in schema if fits(f.type) and f.name not in taken]
-    for exact in (True, False):
-        for word in words:
-            for name in fitting:
-                if name.lower() == word if exact else word in name.lower():
-                    return name
-    return fitting[0] if fitting else None
-
-
-def _is_time(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_timestamp(kind) or pa.types.is_date(kind))
-
-
-def _is_key(kind: pa.DataType) -> bool:
-    text = bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
-    return text or bool(pa.types.is_integer(kind) or pa.types.is_dictionary(kind))
-
-
-def _counting(sample: pa.Table) -> str | None:
-    """A column of integers that is named like a time and never falls."""
-    for field in sample.schema:
-        if pa.types.is_integer(field.type) and field.name.lower() in _TIMES:
-            return str(field.name)
-    return None
-
-
 def _window(look: Look, time: str) -> tuple[str, str]:
     """A size and a slide that show some windows of the source."""
-    if not _is_time(look.schema.field(time).type):
+    kind = look.schema.field(time).type
+    if not is_time(kind):
         return "1000", "100"
+    if pa.types.is_date(kind):
+        return '"10 days"', '"1 day"'
     times = look.sample[time].cast(pa.timestamp("us", tz=None), safe=False)
     span = pa.compute.min_max(times.cast(pa.int64())).as_py()
     seconds = ((span["max"] or 0) - (span["min"] or 0)) / 1e6

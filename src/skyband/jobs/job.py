@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from skyband.engine.explain import sharing_of
+from skyband.errors import EngineError
 from skyband.jobs.checks import read_by_workers
+from skyband.jobs.secrets import FROM_ENV, from_env, hidden, shown
 from skyband.query import Query
 from skyband.spark.plan import buckets_of
 from skyband.window import (
@@ -19,7 +23,10 @@ from skyband.window import (
     Window,
 )
 
-__all__ = ["Job", "Section", "explain"]
+__all__ = ["Columns", "Job", "Section", "check_columns", "explain"]
+
+Columns = Mapping[str, Mapping[str, str]]
+"""What each source computes its columns from; empty if it has all columns as they are."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +37,10 @@ class Section:
     settings: Mapping[str, Any]
 
     def __getitem__(self, name: str) -> Any:
-        return self.settings.get(name)
+        """A setting, or None; what stands in the environment is read only here."""
+        found = self.settings.get(name)
+        named = self.settings.get(f"{name}_env") if name in FROM_ENV else None
+        return found if named is None else from_env(name, found, named)
 
 
 @dataclass(frozen=True)
@@ -54,6 +64,8 @@ class Job:
     metrics: Mapping[str, Any] = field(default_factory=dict)
     shards: int | None = None
     on_bad: str = "skip"
+    ahead: str = "1 day"
+    """How far a time may be ahead of the clock before its row is bad; ``none`` for any time."""
     changes: bool = False
     master: str | None = None
     spark: Mapping[str, str] = field(default_factory=dict)
@@ -66,6 +78,12 @@ class Job:
         """What a monitor is asked: the only query, or all of them by name."""
         return next(iter(self.queries.values())) if self.alone else self.queries
 
+    @property
+    def reads(self) -> str:
+        """A short text that is another one if the sources are."""
+        told = {name: [each.kind, dict(each.settings)] for name, each in self.sources.items()}
+        return hashlib.sha256(json.dumps(told, default=str).encode()).hexdigest()[:16]
+
     def changes_of(self, query: str) -> bool | tuple[str, ...]:
         """The changes that a query's sink is given: some kinds, all of them, or none."""
         asked = self.sinks[query]["changes"]
@@ -76,9 +94,39 @@ class Job:
         table = "query" if self.alone else f"queries.{query}"
         return f"[{table}{'.' * bool(part)}{part}]"
 
+    @property
+    def columns(self) -> Columns:
+        """What each source computes its columns from; a checkpoint remembers it."""
+        return {name: dict(section["columns"] or {}) for name, section in self.sources.items()}
+
     def where_sink(self, query: str) -> str:
         """How messages name the sink of a query."""
         return "[sink]" if self.alone else self.where(query, "sink")
+
+
+def check_columns(checkpoint: str, before: Columns | None, now: Columns) -> None:
+    """Raise EngineError if a column means something else than ``before``, in its checkpoint.
+
+    Columns may be added and removed. ``before`` is None if the checkpoint does not remember them.
+    """
+    for source, columns in now.items():
+        was = (before or {}).get(source, columns)
+        pairs = {
+            name: (_meaning(was, name), _meaning(columns, name)) for name in {**was, **columns}
+        }
+        changed = [name for name, (old, new) in pairs.items() if old and new and old != new]
+        if changed:
+            where = f"[sources.{source}]" if source else "[source]"
+            raise EngineError(
+                f"{where} columns: {', '.join(changed)} changed since the checkpoint "
+                f"{checkpoint!r} was made, and old and new values would mix; give what changed "
+                "another name, or the job a new checkpoint"
+            )
+
+
+def _meaning(columns: Mapping[str, str], name: str) -> str | None:
+    """What a column is computed from; where a source has no ``columns``, that is itself."""
+    return columns.get(name) if columns else name
 
 
 # Showing ------------------------------------------------------------------------------------------
@@ -101,7 +149,7 @@ def explain(job: Job) -> str:
     shards = "" if local else _shards(job)
     for name in job.queries:
         lines += [f"  query  {name}:"] * (not job.alone) + _explain_query(job, name, shards)
-    lines.append(f"  state  {f'snapshots in {job.checkpoint}' if local else job.checkpoint}")
+    lines.append(f"  state  {'snapshots in ' * local}{hidden(job.checkpoint)}")
     lines.append(f"  when   {_when(job.trigger)}")
     if job.metrics:
         lines.append(f"  watch  Prometheus metrics on port {job.metrics['port']}")
@@ -150,14 +198,8 @@ def _explain_query(job: Job, name: str, shards: str) -> list[str]:
 
 
 def _told(section: Section) -> str:
-    shown = (f"{name}={_shown(name, value)}" for name, value in section.settings.items())
-    return f"{section.kind} {' '.join(shown)}"
-
-
-def _shown(name: str, value: Any) -> str:
-    if name == "dsn":
-        return "..."  # may hold a password
-    return ",".join(value) if name == "columns" else str(value)
+    told = (f"{name}={shown(name, value)}" for name, value in section.settings.items())
+    return f"{section.kind} {' '.join(told)}"
 
 
 def _when(trigger: Mapping[str, Any]) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 from skyband.answers.json_text import json_text
 from skyband.errors import EngineError
 from skyband.jobs.job import Section
+from skyband.jobs.limits import YEARS
 from skyband.jobs.places import client_options, require_kafka
 from skyband.jobs.rows import SinkRows
 
@@ -23,6 +24,8 @@ class Kafka:
     A batch is one transaction. It also writes the run and the batch to a topic of marks, so that a
     batch which is retried finds that it has been sent.
     """
+
+    refuses = (YEARS,)
 
     def __init__(self, where: str, section: Section, query: str) -> None:
         self.where = where

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from skyband.jobs.secrets import FROM_ENV
+
 __all__ = [
     "DEAD_LETTERS",
     "ENGINES",
@@ -35,27 +37,45 @@ class Keys:
     optional: Mapping[str, type] = field(default_factory=dict)
     paths: tuple[str, ...] = ()
 
+    @property
+    def known(self) -> dict[str, type]:
+        """All keys; some may be given as ``NAME_env``, which names variables of the environment."""
+        plain = {**self.needed, **self.optional}
+        return plain | {f"{name}_env": plain[name] for name in FROM_ENV if name in plain}
+
+    def lacks(self, told: Mapping[str, Any]) -> list[str]:
+        """The keys that are needed and missing."""
+        return [
+            n for n in self.needed if n not in told and not (n in FROM_ENV and f"{n}_env" in told)
+        ]
+
     def good(self, told: Any) -> dict[str, Any]:
         """The settings that are known and have the right type."""
-        known = {**self.needed, **self.optional}
+        known = self.known
         given = told if isinstance(told, Mapping) else {}
         return {n: value for n, value in given.items() if n in known and _fits(value, known[n])}
 
     def problems(self, where: str, told: Any) -> list[str]:
         """The keys that are missing, unknown or of the wrong type."""
-        known = {**self.needed, **self.optional}
+        known = self.known
         if not isinstance(told, Mapping):
             return [f"{where} must be a table, not {told!r}"]
         listed = ", ".join(known)
         unknown = [n for n in told if n not in known]
-        missing = [n for n in self.needed if n not in told]
         found = [f"{where} has no key {name!r}; its keys are {listed}" for name in unknown]
-        found += [f"{where} needs {name!r}; its keys are {listed}" for name in missing]
+        for name in self.lacks(told):
+            other = f", or {name}_env" if name in FROM_ENV else ""
+            found.append(f"{where} needs {name!r}{other}; its keys are {listed}")
         for name, value in told.items():
             kind = known.get(name, object)
             if not _fits(value, kind):
-                found.append(f"{where} {name} must be {_NAMES[kind]}, not {value!r}")
+                found.append(f"{where} {name} must be {_NAMES[kind]}, not {_given(name, value)}")
         return found
+
+
+def _given(name: str, value: Any) -> str:
+    """A wrong value for a message, unless it may be a secret."""
+    return type(value).__name__ if name in FROM_ENV or "dsn" in name else repr(value)
 
 
 def _fits(value: Any, kind: type) -> bool:
@@ -80,6 +100,7 @@ JOB = Keys(
         "metrics": dict,
         "shards": int,
         "on_bad": str,
+        "ahead": str,
         "changes": bool,
         "master": str,
         "spark": dict,

@@ -30,7 +30,7 @@ from skyband.jobs.keys import (
     Keys,
 )
 from skyband.jobs.lines import Lines
-from skyband.jobs.ready import ready_checks
+from skyband.jobs.ready import file_checks, ready_checks
 from skyband.jobs.settings import Problems, read_query
 from skyband.query import Query
 from skyband.query.checks import count, one_of
@@ -184,7 +184,7 @@ class _Parsing:
             table = "query" if job.alone else f"queries.{name}"
             checks.append((table, partial(check_query, job, name)))
         if ready and job.engine in (None, *ENGINES):
-            checks += ready_checks(job, serving=True)
+            checks += [*ready_checks(job, serving=True), *file_checks(job)]
         for table, check in checks:
             self.attempt(table, check)
 
@@ -279,7 +279,7 @@ class _Parsing:
             return None
         settings = {name: value for name, value in told.items() if name != "kind"}
         whole = self._keys(kinds[kind], where, table, settings)
-        if not set(kinds[kind].needed) <= set(kinds[kind].good(settings)):
+        if kinds[kind].lacks(kinds[kind].good(settings)):
             return None
         settings = kinds[kind].good(settings)
         for name in kinds[kind].paths:

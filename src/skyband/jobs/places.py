@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.fs
 
 from skyband.errors import EngineError, QueryError, how_to_install
+from skyband.jobs.secrets import hidden
 
 __all__ = [
     "check_avro",
@@ -36,7 +37,7 @@ def folder_of(where: str, path: str) -> tuple[Any, str]:
     try:
         system, folder = pa.fs.FileSystem.from_uri(re.sub("^s3[an]:", "s3:", path))
     except (pa.ArrowException, OSError, ValueError) as problem:
-        raise QueryError(f"{where} path {path!r} cannot be written to: {problem}") from None
+        raise QueryError(f"{where} path {hidden(path)!r} cannot be written to: {problem}") from None
     return system, folder
 
 
@@ -89,7 +90,7 @@ def check_url(where: str, url: str) -> None:
     """Raise QueryError unless this is an address that a message can be posted to."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise QueryError(f"{where} url must be an http:// or https:// address, not {url!r}")
+        raise QueryError(f"{where} url must be an http:// or https:// address, not {hidden(url)!r}")
 
 
 def check_dsn(where: str, dsn: str | None, dsn_env: str | None) -> None:

@@ -11,16 +11,22 @@ A batch first deletes what older runs wrote up to its greatest window end, then 
 that its run has not written yet. So corrections replace old rows, and a window that became empty
 loses its rows. A batch that is retried finds its windows already written. Rows of a newer run are
 never changed.
+
+Where each group counts its own arrivals, the ends of one group say nothing of another. There a
+batch replaces the windows that it has, group by group; if a newer run writes to the table, it adds
+only windows that are not there.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
 
 from skyband.errors import EngineError
+from skyband.jobs.limits import NO_NUL, SIGNED, YEARS
 from skyband.jobs.places import check_table, dsn_of, require_psycopg
 from skyband.jobs.rows import SinkRows
 
@@ -57,15 +63,25 @@ def column_type(kind: pa.DataType) -> str:
 class Postgres:
     """Writes the batches of one query into one table."""
 
+    refuses = (NO_NUL, SIGNED, YEARS)
+
     def __init__(
-        self, dsn: str | None, dsn_env: str | None, table: str, query: str, where: str = "[sink]"
+        self,
+        dsn: str | None,
+        dsn_env: str | None,
+        table: str,
+        query: str,
+        where: str = "[sink]",
+        groups: Sequence[str] = (),
     ) -> None:
+        """``groups`` are the columns of a group whose own arrivals a window counts."""
         self._psycopg = require_psycopg()
         self.where = where
         self.dsn = dsn_of(where, dsn, dsn_env)
         check_table(where, table)
         self.table = table
         self.query = query
+        self.groups = tuple(groups)
         self.run = ""
 
     def open(self, run: str) -> None:
@@ -98,17 +114,17 @@ class Postgres:
             self._lock(cursor)
             own, newer = self._register(cursor)
             self._create(cursor, table, found.schema)
-            first = max((end for end in (own, newer) if end is not None), default=None)
-            fresh = found if first is None else found.filter(pa.compute.greater(ends, first))
-            if not fresh.num_rows:
-                return 0
             upto = pa.compute.max(ends).as_py()
-            self._remove(cursor, table, first, upto, found.schema.field("window_end").type)
-            names = sql.SQL(", ").join(sql.Identifier(name) for name in fresh.column_names)
-            with cursor.copy(sql.SQL("COPY {} ({}) FROM STDIN").format(table, names)) as copy:
-                columns = [column.to_pylist() for column in fresh.columns]
-                for row in zip(*columns, strict=True):
-                    copy.write_row(row)
+            if self.groups:
+                fresh = found
+                self._replace(cursor, table, found, newer is None)
+            else:
+                first = max((end for end in (own, newer) if end is not None), default=None)
+                fresh = found if first is None else found.filter(pa.compute.greater(ends, first))
+                if not fresh.num_rows:
+                    return 0
+                self._remove(cursor, table, first, upto, found.schema.field("window_end").type)
+                _copy(cursor, table, fresh)
             cursor.execute(
                 "UPDATE skyband_runs SET batch = %s, upto = %s "
                 "WHERE query = %s AND target = %s AND run = %s",
@@ -191,6 +207,44 @@ class Postgres:
         if after is not None:
             text, ends = f"{text} AND window_end > %s", [*ends, _moment(after, kind)]
         cursor.execute(sql.SQL(text).format(table), ends)
+
+    def _replace(self, cursor: Any, table: Any, rows: pa.Table, newest: bool) -> None:
+        """Write windows of groups: in place of what is there, or only where nothing is."""
+        from psycopg import sql
+
+        fresh = sql.Identifier("skyband_fresh")
+        cursor.execute(
+            sql.SQL("CREATE TEMP TABLE {} (LIKE {}) ON COMMIT DROP").format(fresh, table)
+        )
+        _copy(cursor, fresh, rows)
+        # Ends are cheap to compare. Groups as text can be hashed, and their nulls are equal.
+        there, here = (
+            sql.SQL("ROW({})::text").format(
+                sql.SQL(", ").join(sql.Identifier(of, name) for name in self.groups)
+            )
+            for of in ("there", "here")
+        )
+        same = sql.SQL("there.window_end = here.window_end AND {} = {}").format(there, here)
+        if newest:
+            text = "DELETE FROM {} there USING {} here WHERE {}"
+            cursor.execute(sql.SQL(text).format(table, fresh, same))
+        text = (
+            "INSERT INTO {table} ({columns}) SELECT {columns} FROM {fresh} here "
+            "WHERE NOT EXISTS (SELECT FROM {table} there WHERE {same})"
+        )
+        columns = sql.SQL(", ").join(map(sql.Identifier, rows.column_names))
+        cursor.execute(sql.SQL(text).format(table=table, fresh=fresh, columns=columns, same=same))
+
+
+def _copy(cursor: Any, table: Any, rows: pa.Table) -> None:
+    """Add rows to a table."""
+    from psycopg import sql
+
+    names = sql.SQL(", ").join(map(sql.Identifier, rows.column_names))
+    with cursor.copy(sql.SQL("COPY {} ({}) FROM STDIN").format(table, names)) as copy:
+        columns = [column.to_pylist() for column in rows.columns]
+        for row in zip(*columns, strict=True):
+            copy.write_row(row)
 
 
 def _ticks(ends: pa.ChunkedArray) -> pa.ChunkedArray:

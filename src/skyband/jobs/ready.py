@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
+from glob import glob
 
 import pyarrow as pa
 
-from skyband.errors import QueryError, SkybandError
+from skyband.embedded.sources import paths_of
+from skyband.errors import QueryError, SchemaError, SkybandError
 from skyband.jobs.checks import Check, read_by_workers, sink_table
 from skyband.jobs.ddl import arrow_schema
 from skyband.jobs.job import Job, Section
@@ -14,15 +17,18 @@ from skyband.jobs.local.sources import check_source, known_columns
 from skyband.jobs.places import (
     check_folder,
     check_local,
+    check_url,
     dsn_of,
     folder_of,
     require_kafka,
     require_psycopg,
 )
+from skyband.jobs.secrets import FROM_ENV
 from skyband.query.base import Query
+from skyband.spark.masters import local_cores
 from skyband.spark.text_types import check_types
 
-__all__ = ["check_ready", "ready_checks"]
+__all__ = ["check_ready", "file_checks", "ready_checks"]
 
 
 def check_ready(job: Job, serving: bool = False) -> None:
@@ -41,12 +47,21 @@ def ready_checks(job: Job, serving: bool = False) -> list[Check]:
         table = "query" if job.alone else f"queries.{name}"
         checks.append((table, partial(_check_algorithm, query)))
         checks.append((table, partial(_check_columns, job, query)))
+    sections = {f"sources.{name}" if name else "source": each for name, each in job.sources.items()}
     sinks = {sink_table(job, name): sink for name, sink in job.sinks.items()}
     if job.dead_letters is not None:
         sinks["dead_letters"] = job.dead_letters
+    for table, section in (sections | sinks).items():
+        checks.append((table, partial(_check_env, f"[{table}]", section)))
     for table, sink in sinks.items():
         checks.append((table, partial(_check_writable, f"[{table}]", sink)))
     return checks
+
+
+def file_checks(job: Job) -> list[Check]:
+    """Checks that the files are there which a job does not wait for."""
+    tables = {f"sources.{name}" if name else "source": each for name, each in job.sources.items()}
+    return [(table, partial(_check_there, job, table, each)) for table, each in tables.items()]
 
 
 def _local_checks(job: Job, serving: bool) -> list[Check]:
@@ -56,6 +71,24 @@ def _local_checks(job: Job, serving: bool) -> list[Check]:
         (f"sources.{name}" if name else "source", partial(check_source, name, source, serving))
         for name, source in job.sources.items()
     ]
+
+
+def _check_there(job: Job, table: str, source: Section) -> None:
+    """Raise SchemaError if a job would stop at once because its files are not there."""
+    path = str(source["path"])
+    if source.kind != "files" or "://" in path:
+        return
+    pattern = re.search(r"[*?[{]", path)
+    if job.engine == "local":
+        stops = bool(job.trigger.get("once"))  # otherwise it waits
+    else:
+        there = local_cores(job.master) is None or glob(path)  # noqa: PTH207  may be absolute
+        stops = not there and not (pattern and ("{" in path or source["schema"]))
+    if stops:
+        try:
+            paths_of(path)
+        except SchemaError as problem:
+            raise SchemaError(f"[{table}] path: {problem}") from None
 
 
 def _check_algorithm(query: Query) -> None:
@@ -83,6 +116,17 @@ def _columns(job: Job, name: str, source: Section) -> pa.Schema | None:
         return known_columns(name, source)
     except (SkybandError, OSError):
         return None  # another check tells, or files may come later
+
+
+def _check_env(where: str, section: Section) -> None:
+    """Raise QueryError for what the environment lacks or has wrong."""
+    try:
+        for name in FROM_ENV:
+            section[name]
+    except QueryError as problem:
+        raise QueryError(f"{where} {problem}") from None
+    if section["url_env"] is not None:
+        check_url(where, section["url"])
 
 
 def _check_writable(where: str, sink: Section) -> None:

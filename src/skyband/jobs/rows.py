@@ -7,6 +7,7 @@ from typing import Protocol, TypeVar
 
 import pyarrow as pa
 
+from skyband.engine.row_limits import ValueTest
 from skyband.errors import EngineError, SkybandError
 
 __all__ = ["Sink", "SinkRows", "TableRows", "written"]
@@ -49,6 +50,10 @@ class Sink(Protocol[R_contra]):
 
     where: str
     """The name that messages use for this sink."""
+
+    @property
+    def refuses(self) -> Sequence[ValueTest]:
+        """What values it cannot hold; rows with such values are bad (``limits.py``)."""
 
     def open(self, run: str) -> None:
         """Called once before the first batch; raises if the sink cannot be written to."""

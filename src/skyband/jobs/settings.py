@@ -6,6 +6,7 @@ fault is replaced by a harmless sample, or left out, and the query is made once 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, fields
 from typing import Any, TypeVar
@@ -126,8 +127,14 @@ def _windows(
 def _window(table: str, told: Any, problems: Problems) -> Window | None:
     """A window with a size in time or rows, with a half-life, or since some moment."""
     where = f"[{table}]"
-    if not isinstance(told, Mapping):
+    if told is None:
         problems.append((table, f"{where} is missing; give at least its size"))
+        return None
+    if not isinstance(told, Mapping):
+        plain = isinstance(told, str | int) and not isinstance(told, bool)
+        size = json.dumps(told if plain else "10 minutes")
+        text = f"{where} must be a table, such as window = {{ size = {size} }}, not {told!r}"
+        problems.append((table, text))
         return None
     first = "count" if "count" in told else next((name for name in _KINDS if name in told), "size")
     names = (first, "slide") if first == "count" else (first, "slide", "lateness", "offset")

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -26,28 +27,48 @@ import pyarrow.parquet
 
 from skyband.answers.json_text import json_text
 from skyband.errors import EngineError
-from skyband.jobs.durable import sync
-from skyband.jobs.job import Section
+from skyband.jobs.durable import PRIVATE, sync
+from skyband.jobs.job import Job, Section
 from skyband.jobs.kafka_sink import Kafka
+from skyband.jobs.limits import YEARS
 from skyband.jobs.places import check_folder, folder_of
 from skyband.jobs.postgres import Postgres
 from skyband.jobs.rows import Sink, SinkRows
 from skyband.jobs.webhook import Webhook
+from skyband.window import CountWindow
 
-__all__ = ["Console", "Files", "make_sink"]
+__all__ = ["Console", "Files", "make_sink", "sink_of"]
+
+
+def sink_of(job: Job, name: str) -> Sink[Any]:
+    """The sink of a query. A window is that of one group if groups count their own arrivals."""
+    query = job.queries[name]
+    groups = query.groups if isinstance(query.window, CountWindow) else ()
+    return make_sink(job.sinks[name], job.where_sink(name), job.name, name, groups=groups)
 
 
 def make_sink(
-    section: Section, where: str, job: str, query: str, form: str = "parquet"
+    section: Section,
+    where: str,
+    job: str,
+    query: str,
+    form: str = "parquet",
+    groups: Sequence[str] = (),
 ) -> Sink[Any]:
-    """The sink that a job describes; ``form`` is the file format if the job gives none."""
+    """The sink that a job describes; ``form`` is the file format if the job gives none.
+
+    A window is known by its end and these columns of ``groups``. Files of dead letters are for
+    their user only: they hold rows as they came.
+    """
     if section.kind == "postgres":
         writer = query if query == job else f"{job}/{query}"
-        return Postgres(section["dsn"], section["dsn_env"], section["table"], writer, where)
+        told = section["dsn"], section["dsn_env"], section["table"]
+        return Postgres(*told, writer, where, groups)
     if section.kind == "files":
-        return Files(where, section["path"], query, section["format"] or form)
+        letters = where == "[dead_letters]"
+        return Files(where, section["path"], query, section["format"] or form, letters)
     if section.kind == "http":
-        return Webhook(where, section, job, query)
+        return Webhook(where, section, job, query, groups)
     if section.kind == "console":
         return Console(where, job, query, section["rows"])
     if section.kind == "kafka" and section["writer"] != "spark":
@@ -59,6 +80,8 @@ def make_sink(
 
 class Console:
     """Standard output, as JSON lines; at least once. ``most`` limits the rows of a batch."""
+
+    refuses = (YEARS,)
 
     def __init__(self, where: str, job: str, query: str, most: int | None) -> None:
         self.where = where
@@ -90,10 +113,13 @@ class Files:
     none of it, and a batch that is retried replaces its file.
     """
 
-    def __init__(self, where: str, path: str, query: str, form: str) -> None:
+    def __init__(self, where: str, path: str, query: str, form: str, own: bool = False) -> None:
         self.where = where
         self.query = quote(query, safe="")
         self.form = form
+        self.refuses = (YEARS,) if form == "json" else ()
+        self.own = own
+        """Whether the files are for their user only."""
         self.run = ""
         self.system, self.folder = folder_of(where, path)
         self._tidy = False
@@ -119,6 +145,8 @@ class Files:
         name = f"{self.query}-{self.run}-{batch:08}.{self.form}"
         draft = f"{self.folder}/.{name}.part"
         with self.system.open_output_stream(draft) as out:
+            if self.own and isinstance(self.system, pa.fs.LocalFileSystem):
+                Path(draft).chmod(PRIVATE)
             _FORMS[self.form](out, rows)
         self._sync(draft)
         self.system.move(draft, f"{self.folder}/{name}")

@@ -21,6 +21,8 @@ def make_sink(section: Section, where: str, query: str) -> Kafka | Table:
 class Kafka:
     """A topic with one JSON object per row; at least once: a retried batch is sent again."""
 
+    refuses = ()
+
     def __init__(self, where: str, section: Section) -> None:
         self.where = where
         self.section = section

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from skyband.answers.changes import asked_changes
 from skyband.embedded.snapshots import BoardDiff
+from skyband.engine.row_limits import RowLimits
 from skyband.errors import EngineError
 from skyband.jobs.batches import Follower, Target, Writer
 from skyband.jobs.first_batch import sharded
-from skyband.jobs.job import Job
+from skyband.jobs.job import Job, check_columns
+from skyband.jobs.limits import row_limits
 from skyband.jobs.listed import Listed
 from skyband.jobs.reading import read_source
 from skyband.jobs.report import changed_lines
-from skyband.jobs.sinks import make_sink
+from skyband.jobs.sinks import make_sink, sink_of
 from skyband.spark.checkpoint import Claim
 from skyband.spark.closing import next_watermark, read_closing
 from skyband.spark.damage import check_logs
@@ -91,18 +94,16 @@ class Running:
 def start(job: Job, session: Any, follower: Follower | None = None) -> Running:
     """Start the job in a session; nothing is left behind if it cannot be started."""
     job = sharded(job, session)
-    read = _Read(job, session)
+    sinks = {name: sink_of(job, name) for name in job.sinks}
+    read = _Read(job, session, row_limits(job, sinks))
     plan = read.plan()
     check_session(session, streaming=True)
     advise_partitions(session, plan.keys)
-    claim = Claim(job.checkpoint, plan, session)
+    claim = Claim(job.checkpoint, plan, session, job.reads, job.columns)
+    check_columns(job.checkpoint, claim.columns_before, job.columns)
     check_logs(job.checkpoint)
     for line in changed_lines(_changed(job, plan, claim.known)):
         log.warning("%s: %s", job.name, line)
-    sinks = {
-        name: make_sink(section, job.where_sink(name), job.name, name)
-        for name, section in job.sinks.items()
-    }
     dead = None
     if read.letters and job.dead_letters is not None:
         name = f"{job.name}-dead-letters"
@@ -110,8 +111,10 @@ def start(job: Job, session: Any, follower: Follower | None = None) -> Running:
         dead.open(claim.run)
     for sink in sinks.values():
         sink.open(claim.run)
-    outputs = {name: each.output for name, each in plan.plans.items()}
-    targets = [Target(sinks[name], "payload", outputs[name], name) for name in sinks]
+    targets = [
+        Target(sinks[name], "payload", own.output, name, None if job.alone else name)
+        for name, own in _by_name(job, plan).items()
+    ]
     if dead is not None:
         targets.append(Target(dead, "letters", LETTERS))
     writer = Writer(targets, claim.confirm, read.listed().gone, job.on_bad, follower)
@@ -121,7 +124,7 @@ def start(job: Job, session: Any, follower: Follower | None = None) -> Running:
         if follower is not None:
             follower.started(plan.plans)
             plan = promising(plan)
-            writer.promised = {name: each.output for name, each in plan.plans.items()}
+            writer.promised = {n: own.output for n, own in _by_name(job, plan).items()}
         query = _started(job, packed_answers(read.frames, plan, read.carried), writer)
     except Exception as problem:
         if metrics is not None:
@@ -130,6 +133,14 @@ def start(job: Job, session: Any, follower: Follower | None = None) -> Running:
         told = first_line(problem)
         raise EngineError(f"the job {job.name!r} could not be started: {told}") from problem
     return Running(query, writer, metrics, plan)
+
+
+def _by_name(job: Job, plan: BoardPlan) -> dict[str, QueryPlan]:
+    """The plans by the names that the job has for its queries.
+
+    In a plan, a query alone has no name, so that a job may be renamed.
+    """
+    return dict(zip(job.queries, plan.plans.values(), strict=True))
 
 
 def _changed(job: Job, plan: BoardPlan, known: list[str] | None) -> BoardDiff:
@@ -155,8 +166,8 @@ def _free(plan: QueryPlan) -> bool:
 class _Read:
     """The sources of a job as DataFrames, and its queries bound to them."""
 
-    def __init__(self, job: Job, session: Any) -> None:
-        self.job, self.session = job, session
+    def __init__(self, job: Job, session: Any, limits: Mapping[str, RowLimits]) -> None:
+        self.job, self.session, self.limits = job, session, limits
         self.letters = job.dead_letters is not None and job.on_bad == "skip"
         read = {
             name: read_source(session, name, section, self.letters)
@@ -171,10 +182,16 @@ class _Read:
         frames = {n: frame.drop(*self.carried[n].hidden) for n, frame in self.frames.items()}
         shown = frames.get("", frames)
         settings = {"shards": job.shards, "on_bad": job.on_bad}
-        board, _ = plan_of(shown, job.queries, job.alone, **settings)
-        changes = {name: asked_changes("changes", job.changes_of(name)) for name in job.queries}
+        board, _ = plan_of(shown, job.asked, **settings)
+        changes = [asked_changes("changes", job.changes_of(name)) for name in job.queries]
         plans = {
-            n: replace(p, changes=changes[n], letters=self.letters) for n, p in board.plans.items()
+            name: replace(own, changes=kinds, letters=self.letters, limits=limits)
+            for (name, own), kinds, limits in zip(
+                board.plans.items(),
+                changes,
+                [self.limits[name] for name in job.queries],
+                strict=True,
+            )
         }
         return replace(board, plans=plans, closing=read_closing(job.checkpoint))
 

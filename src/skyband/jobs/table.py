@@ -36,6 +36,8 @@ _OWNER = "skyband.query"
 class Table:
     """Writes the batches of one query into one table."""
 
+    refuses = ()
+
     def __init__(self, where: str, section: Section, query: str) -> None:
         self.where = where
         self.name = str(section["table"])

@@ -242,7 +242,7 @@ def skyline(
     own = look(0)
     points = sorted({(spot.row[x], spot.row[y]) for spot in window.spots})
     if set(frame.prefer) == {x, y}:
-        xs, ys = steps_of(points, frame.prefer[x], frame.prefer[y])
+        xs, ys = steps_of(points, frame.prefer[x])
         ax.plot(xs, ys, color=own["color"], linewidth=1.2, zorder=3, label="skyline")
     ax.scatter(
         [px for px, _ in points], [py for _, py in points], s=34, color=own["color"], zorder=4,

@@ -158,7 +158,7 @@ def two_columns(frame: Frame, x: str | None, y: str | None) -> tuple[str, str]:
     return x, y
 
 
-def steps_of(points: list[tuple[Any, Any]], x: str, y: str) -> tuple[list[Any], list[Any]]:
+def steps_of(points: list[tuple[Any, Any]], x: str) -> tuple[list[Any], list[Any]]:
     """Corners of the line between what the skyline dominates and what it does not."""
     xs, ys = [points[0][0]], [points[0][1]]
     for px, py in points[1:]:

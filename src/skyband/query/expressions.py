@@ -11,6 +11,7 @@ The text is only parsed here; ``data.computed`` evaluates it. Nothing is ever pa
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -26,6 +27,10 @@ _TOKEN = re.compile(
     r"|(?P<name>[^\W\d]\w*)|`(?P<quoted>[^`]+)`|(?P<sign>[-+*/(),]))"
 )
 _DEEPEST = 50
+_MOST = 100
+"""Columns and numbers of an expression; evaluating it goes as deep as there are."""
+_DIGITS = 19
+"""Longer integers do not fit 64 bits and are floats."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +86,9 @@ class _Parser:
         self.tokens = self._tokens()
         self.at = 0
         self.depth = 0
+        values = sum(kind != "sign" for kind, _, _ in self.tokens)
+        if values > _MOST:
+            raise QueryError(f"it has more than {_MOST} columns and numbers; compute a part before")
 
     def whole(self) -> Node:
         node = self._sum()
@@ -140,7 +148,7 @@ class _Parser:
     def _value(self) -> Node:
         kind, text = self._next()
         if kind == "number":
-            return Number(int(text) if text.isdigit() else float(text))
+            return Number(_number(text))
         if kind == "quoted":
             return Column(text)
         if kind == "name":
@@ -173,3 +181,13 @@ class _Parser:
         if not least <= len(found) <= most:
             raise QueryError(f"{len(found)} values are in parentheses that take {most}")
         return tuple(found)
+
+
+def _number(text: str) -> int | float:
+    plain = text.lstrip("0") or "0"
+    if plain.isdigit() and len(plain) <= _DIGITS:
+        return int(plain)
+    if math.isinf(float(text)):
+        shown = text if len(text) <= _DIGITS else f"{plain[:10]}..."
+        raise QueryError(f"the number {shown} is too large")
+    return float(text)

@@ -7,6 +7,8 @@ from dataclasses import fields
 from datetime import date, timedelta
 from typing import Any
 
+import numpy as np
+
 from skyband.errors import QueryError
 from skyband.window import (
     CountWindow,
@@ -15,6 +17,7 @@ from skyband.window import (
     SideWindows,
     TimeWindow,
     Window,
+    parse_duration,
 )
 
 __all__ = ["FUNCTION", "IDENTITY", "WINDOWS", "is_function", "name_of", "plain", "window_of"]
@@ -46,8 +49,8 @@ def plain(name: str, value: Any) -> Any:
         return {_SIDES: {source: plain(name, window) for source, window in value.items()}}
     if isinstance(value, date):
         return value.isoformat()
-    if isinstance(value, timedelta):
-        return f"{value // timedelta(microseconds=1)} us"
+    if isinstance(value, (timedelta, np.timedelta64)):
+        return f"{parse_duration(value, name)} us"
     if isinstance(value, Mapping):
         return {str(key): plain(name, item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

@@ -30,8 +30,8 @@ class TopK(Query):
     ``epsilon`` is how far a returned score may be from the true score of its rank, and ``delta``
     the probability of staying within it. With the default ``epsilon`` of 0 the answer is exact.
     ``distinct`` shows each id once: ``"best"`` with the best of its live rows, ``"latest"`` with
-    the latest of them. ``keep`` names further columns that the answer shows of its rows, of any
-    type.
+    the latest of them (of equal times, the better score). ``keep`` names further columns that the
+    answer shows of its rows, of any type.
     ``ties="share"`` gives equal scores the same rank: 1, 2, 2, 4.
 
     >>> import skyband as sb

@@ -12,12 +12,12 @@ from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
-from starlette.responses import Response
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from skyband.serve.describe import describe
-from skyband.serve.doors import COOKIE, SESSION_SECONDS, Doors
+from skyband.serve.doors import COOKIE, SESSION_SECONDS, Doors, slow_down
 from skyband.serve.event_stream import EventStream
 from skyband.serve.history import Event
 from skyband.serve.hub import Hub
@@ -36,6 +36,8 @@ _STATIC = {
     "icon.png": "image/png",
 }
 _DEFAULT_LAST = 20
+_PIECE = 1 << 16
+_CLOSE = {"Connection": "close"}
 
 
 def make_app(
@@ -95,7 +97,7 @@ class _Api:
     async def lifespan(self, _: Starlette) -> AsyncIterator[None]:
         """Start the event streams, and close the service at the end."""
         loop = asyncio.get_running_loop()
-        self.hub = Hub(self.service.history, self._status)
+        self.hub = Hub(self.service.history, self._status, self.service.limits.unsent_bytes)
         self.service.on_answers = lambda: _call(loop, self.hub.wake)
         self.doors.stop = self.hub.close
         ticking = asyncio.create_task(self.hub.tell_status())
@@ -139,8 +141,7 @@ class _Api:
             if not (text.isascii() and text.isdigit()):
                 raise Problem(400, "last must be a number of answers, for example ?last=20")
             found = self.service.history.newest(name, int(text[:9]))
-        body = f'{{"name":{json.dumps(name)},"answers":[{",".join(e.text for e in found)}]}}'
-        return Response(body, media_type="application/json")
+        return StreamingResponse(_pieces(name, found), media_type="application/json")
 
     def _with_end(self, name: str, text: str) -> list[Event]:
         kept = self.service.history.newest(name, self.service.history.most)
@@ -151,8 +152,8 @@ class _Api:
         """Server-sent events."""
         if request.method == "HEAD":
             return Response(media_type="text/event-stream")
-        if self.hub.subscribers >= self.service.limits.subscribers:
-            said = "too many pages are open; close one, or try again later"
+        if self.hub.subscribers >= self.service.limits.subscribers or self.hub.full:
+            said = "too many pages are open, or do not take their answers; try again later"
             raise Problem(503, said, {"Retry-After": "30"})
         return EventStream(self.hub, request.headers.get("last-event-id"))
 
@@ -171,20 +172,31 @@ class _Api:
                 raise Problem(415, 'send JSON: {"token": "..."}')
             given = await self._token(request)
         if not self.doors.is_token(given.strip().encode()):
-            await asyncio.sleep(0.3)  # slows down guessing
+            await slow_down()
             raise Problem(401, "this is not the token")
         found = reply({"ok": True})
         found.set_cookie(
-            COOKIE, self.doors.session(), max_age=SESSION_SECONDS, httponly=True, samesite="strict"
+            COOKIE,
+            self.doors.session(),
+            max_age=SESSION_SECONDS,
+            secure=_by_https(request),
+            httponly=True,
+            samesite="strict",
         )
         return found
 
     async def _token(self, request: Request) -> str:
         body = b""
-        async for part in request.stream():
-            body += part
-            if len(body) > 10_000:
-                raise Problem(413, "this is too long for a token")
+        try:
+            async with asyncio.timeout(self.service.limits.header_seconds):
+                async for part in request.stream():
+                    body += part
+                    if len(body) > 10_000:
+                        raise Problem(413, "this is too long for a token", _CLOSE)
+        except TimeoutError:
+            raise Problem(408, "the token did not arrive in time; send it again", _CLOSE) from None
+        except ClientDisconnect:
+            raise Problem(400, "the connection was closed before the token came") from None
         try:
             found = json.loads(body)
             token = found["token"]
@@ -220,17 +232,20 @@ class _Api:
         text = prometheus(self.service, self.hub.subscribers)
         return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
-    async def health(self, _: Request) -> Response:
+    async def health(self, request: Request) -> Response:
         """Whether the service is alive, and how far behind."""
         service = self.service
         requests, waiting = service.waiting
+        failure = service.failure or service.status.failure
         told: dict[str, Any] = {
-            "status": "ok" if service.failure is None else "failed",
+            "status": "ok" if failure is None else "failed",
             "behind": service.status.behind,
             "waiting_requests": requests,
             "waiting_bytes": waiting,
         }
-        return reply(told, 200 if service.failure is None else 503)
+        if failure is not None and self.doors.is_known(request.scope):
+            told["reason"] = failure
+        return reply(told, 200 if failure is None else 503)
 
     async def openapi(self, _: Request) -> Response:
         """The interface in OpenAPI's form."""
@@ -245,10 +260,27 @@ def _call(loop: asyncio.AbstractEventLoop, wake: Callable[[], None]) -> None:
         return
 
 
+def _by_https(request: Request) -> bool:
+    """Whether the sender's own connection is encrypted, perhaps up to a proxy before us."""
+    forwarded = request.headers.get("x-forwarded-proto", request.url.scheme)
+    return forwarded == "https" or request.headers.get("origin", "").startswith("https:")
+
+
 def _file(name: str, media_type: str) -> Response:
     content = (resources.files("skyband.serve") / "static" / name).read_bytes()
     headers = {"Cache-Control": "no-cache"}
     return Response(content, media_type=media_type, headers=headers)
+
+
+async def _pieces(name: str, events: list[Event]) -> AsyncIterator[str]:
+    """Answers as JSON, in pieces: a reader that is slow holds no more than one of them."""
+    piece = f'{{"name":{json.dumps(name)},"answers":['
+    for i, event in enumerate(events):
+        if len(piece) > _PIECE:
+            yield piece
+            piece = ""
+        piece += f",{event.text}" if i else event.text
+    yield f"{piece}]}}"
 
 
 def _moment(value: Any) -> Any:
@@ -256,12 +288,12 @@ def _moment(value: Any) -> Any:
     if isinstance(value, int):
         return value
     text = str(value).strip()
-    if text.lstrip("-").isdigit() and text.isascii():
-        return int(text)
     if " " in text and "T" in text:
         text = text.replace(" ", "+")  # a plus sign that was not escaped
     try:
+        if text.lstrip("-").isdigit() and text.isascii():
+            return int(text)
         moment = datetime.fromisoformat(text)
-    except ValueError:
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except (ValueError, OverflowError):
         raise Problem(400, "end must be a time in ISO 8601, or an integer") from None
-    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)

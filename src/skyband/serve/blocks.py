@@ -16,6 +16,8 @@ from pathlib import Path
 
 import numpy as np
 
+from skyband.jobs.durable import PRIVATE
+
 __all__ = ["BLOCK", "BlockFile", "whole_blocks"]
 
 BLOCK = 4096
@@ -35,11 +37,11 @@ class BlockFile:
         flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
         past_cache = getattr(os, "O_DIRECT", 0)
         try:
-            self._handle = os.open(path, flags | past_cache, 0o666)
+            self._handle = os.open(path, flags | past_cache, PRIVATE)
         except OSError as problem:
             if problem.errno != errno.EINVAL:
                 raise
-            self._handle = os.open(path, flags, 0o666)
+            self._handle = os.open(path, flags, PRIVATE)
         self.size = whole_blocks(size)
         """Bytes of the file, those included that wait to be written."""
         os.ftruncate(self._handle, size)

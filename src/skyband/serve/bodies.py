@@ -9,18 +9,21 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from decimal import InvalidOperation
+from itertools import islice
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from skyband.data.ipc import table_from
 from skyband.embedded.sources import sound
+from skyband.serve.arrow_bodies import read_arrow
+from skyband.serve.limits import Limits, TooLarge, Unreadable, check_size, shortened
 from skyband.serve.values import Said, csv_value, json_value
 
-__all__ = ["CONTENT_TYPES", "Body", "Unreadable", "read_body", "same_columns"]
+__all__ = ["CONTENT_TYPES", "TooLarge", "Unreadable", "read_body"]
 
 CONTENT_TYPES = {
     "application/x-ndjson": "json",
@@ -30,39 +33,33 @@ CONTENT_TYPES = {
     "application/vnd.apache.arrow.stream": "arrow",
 }
 """What a request may contain. None of them can be sent by a page of another site unasked."""
-Body = bytes | memoryview
-"""A body; large ones are received into a buffer of their own."""
+_HEXADECIMAL = re.compile(rb"[,\s\"]0[xX]")
 _SHOWN = 60
 """Characters of a value that a message shows."""
+_MOST_VALUES = 1_000_000
+"""Values in one line of JSON or one record of CSV that is read by itself."""
+_ROWS_AT_ONCE = 1 << 16
+"""Rows that are held as Python's values."""
 
 
-class Unreadable(Exception):  # noqa: N818  (a finding about a request, not a failure of ours)
-    """A body that cannot be read: where, and why. ``row`` counts from 0, ``line`` from 1."""
-
-    def __init__(
-        self,
-        reason: str,
-        row: int | None = None,
-        line: int | None = None,
-        column: str | None = None,
-    ) -> None:
-        super().__init__(reason)
-        self.reason, self.row, self.line, self.column = reason, row, line, column
-
-
-def read_body(kind: str, body: Body, schema: pa.Schema) -> pa.Table:
+def read_body(kind: str, body: bytes, schema: pa.Schema, limits: Limits | None = None) -> pa.Table:
     r"""The rows of a body, with exactly the columns of the schema.
+
+    Raises TooLarge before it builds what would be beyond the limits.
 
     >>> schema = pa.schema([("id", pa.string()), ("n", pa.int64())])
     >>> read_body("json", b'{"id": "a", "n": 1}\n{"id": "b"}\n', schema).to_pylist()
     [{'id': 'a', 'n': 1}, {'id': 'b', 'n': None}]
     """
     if kind == "arrow":
-        return _read_arrow(body, schema)
-    text = bytes(body)
-    if b"\0" in text:
+        return read_arrow(body, schema, limits)
+    if b"\0" in body:
         raise Unreadable("the text contains a NUL character")
-    return _read_json(text, schema) if kind == "json" else _read_csv(text, schema)
+    lines = body.count(b"\n") + 1
+    if kind == "csv":
+        lines += body.count(b"\r") - body.count(b"\r\n") - 1  # the first one is the header
+    check_size(limits, schema, lines)
+    return _read_json(body, schema) if kind == "json" else _read_csv(body, schema)
 
 
 # JSON lines ---------------------------------------------------------------------------------------
@@ -117,12 +114,18 @@ def _records(body: bytes) -> int:
 
 
 def _json_by_line(body: bytes, schema: pa.Schema) -> pa.Table:
-    rows: list[list[Any]] = []
-    for number, line in enumerate(body.split(b"\n"), start=1):
+    return _table(_json_rows(body, schema), schema)
+
+
+def _json_rows(body: bytes, schema: pa.Schema) -> Iterator[list[Any]]:
+    rows = 0
+    for number, line in enumerate(io.BytesIO(body), start=1):
         text = line.strip()
         if not text:
             continue
-        where = len(rows), number
+        where = rows, number
+        if sum(map(text.count, (b",", b"[", b"{"))) > _MOST_VALUES:
+            raise Unreadable(f"has more than {_MOST_VALUES:,} values", *where)
         try:
             found = json.loads(text.decode("utf-8"), object_pairs_hook=_once)
         except (ValueError, RecursionError) as problem:
@@ -130,8 +133,8 @@ def _json_by_line(body: bytes, schema: pa.Schema) -> pa.Table:
             raise Unreadable(said or f"is not JSON: {problem}", *where) from None
         if not isinstance(found, dict):
             raise Unreadable("is not a JSON object", *where)
-        rows.append(_values(found, schema, where, json_value))
-    return _table(rows, schema)
+        yield _values(found, schema, where, json_value)
+        rows += 1
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -153,23 +156,26 @@ def _values(
         try:
             row.append(None if value is None else read(value, each.type))
         except (ValueError, TypeError, OverflowError, InvalidOperation) as problem:
-            shown = repr(value) if len(repr(value)) <= _SHOWN else repr(value)[:_SHOWN] + "…"
-            reason = f"{shown} is not of type {each.type}"
+            reason = f"{shortened(repr(value), 60)} is not of type {each.type}"
             if isinstance(problem, Said):
                 reason = f"{reason}: {problem}"
             raise Unreadable(reason, *where, column=each.name) from None
     return row
 
 
-def _table(rows: list[list[Any]], schema: pa.Schema) -> pa.Table:
-    columns = zip(*rows, strict=True) if rows else ([] for _ in schema)
-    arrays = [
-        pa.array(list(values), kind) for values, kind in zip(columns, schema.types, strict=True)
-    ]
-    return pa.table(arrays, schema=schema)
+def _table(rows: Iterator[list[Any]], schema: pa.Schema) -> pa.Table:
+    tables = [schema.empty_table()]
+    while some := list(islice(rows, _ROWS_AT_ONCE)):
+        columns = zip(zip(*some, strict=True), schema.types, strict=True)
+        arrays = [pa.array(list(values), kind) for values, kind in columns]
+        tables.append(pa.table(arrays, schema=schema))
+    return pa.concat_tables(tables)
 
 
 # CSV ----------------------------------------------------------------------------------------------
+
+
+_LINE = re.compile(r"[^\r\n]*(?:\r\n?|\n)|[^\r\n]+")
 
 
 def _read_csv(body: bytes, schema: pa.Schema) -> pa.Table:
@@ -179,13 +185,14 @@ def _read_csv(body: bytes, schema: pa.Schema) -> pa.Table:
     except UnicodeDecodeError as problem:
         line = body[: problem.start].count(b"\n") + 1
         raise Unreadable("is not UTF-8 text", line=line) from None
-    header = next(csv.reader(io.StringIO(text, newline="")), None)
+    header, _ = next(_csv_records(text), ([], 0))
     if not header:
         raise Unreadable("has no header line with the names of the columns", line=1)
     for name in schema.names:
         if header.count(name) != 1:
             what = "is missing in" if name not in header else "appears twice in"
-            reason = f"column {name!r} {what} the header, which has {', '.join(header)}"
+            names = shortened(", ".join(header))
+            reason = f"column {name!r} {what} the header, which has {names}"
             raise Unreadable(reason, line=1, column=name)
     table = _csv_at_once(body, schema)
     return table if table is not None else _csv_by_line(text, header, schema)
@@ -200,6 +207,8 @@ def _csv_at_once(body: bytes, schema: pa.Schema) -> pa.Table | None:
     }
     if any(pa.types.is_binary(kind) or pa.types.is_boolean(kind) for kind in schema.types):
         return None
+    if any(map(pa.types.is_integer, schema.types)) and _HEXADECIMAL.search(body):
+        return None  # Arrow reads 0x10 as 16
     converting = arrow_csv.ConvertOptions(
         column_types=plain,
         include_columns=schema.names,
@@ -229,61 +238,39 @@ def _moments(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
 
 
 def _csv_by_line(text: str, header: list[str], schema: pa.Schema) -> pa.Table:
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
-    rows: list[list[Any]] = []
-    next(reader)
-    while True:
-        try:
-            cells = next(reader, None)
-        except csv.Error as problem:
-            raise Unreadable(f"is not CSV: {problem}", len(rows), reader.line_num) from None
-        if cells is None:
-            return _table(rows, schema)
-        if not cells:
-            continue
-        where = len(rows), reader.line_num
+    return _table(_csv_rows(text, header, schema), schema)
+
+
+def _csv_rows(text: str, header: list[str], schema: pa.Schema) -> Iterator[list[Any]]:
+    records = enumerate(_csv_records(text), start=-1)
+    next(records)  # the header
+    for row, (cells, line) in records:
         if len(cells) != len(header):
             reason = f"has {len(cells)} values, and the header names {len(header)} columns"
-            raise Unreadable(reason, *where)
+            raise Unreadable(reason, row, line)
         found = {name: cell or None for name, cell in zip(header, cells, strict=True)}
-        rows.append(_values(found, schema, where, csv_value))
+        yield _values(found, schema, (row, line), csv_value)
 
 
-# Arrow --------------------------------------------------------------------------------------------
+def _csv_records(text: str) -> Iterator[tuple[list[str], int]]:
+    """The records, without empty ones, and the line in which each ends."""
+    commas, rows = 0, -1
 
+    def lines() -> Iterator[str]:
+        nonlocal commas
+        for line in _LINE.finditer(text):
+            commas += line[0].count(",")
+            if commas > _MOST_VALUES:
+                raise csv.Error(f"a record has more than {_MOST_VALUES:,} values")
+            yield line[0]
 
-def _read_arrow(body: Body, schema: pa.Schema) -> pa.Table:
+    reader = csv.reader(lines(), strict=True)
     try:
-        table = sound(table_from(body))
-    except (pa.ArrowException, OSError, ValueError) as problem:
-        raise Unreadable(f"the body is not an Arrow stream: {problem}") from None
-    columns = []
-    for each in schema:
-        if len(table.schema.get_all_field_indices(each.name)) != 1:
-            there = ", ".join(table.schema.names)
-            reason = f"column {each.name!r} is missing or appears twice; the columns are {there}"
-            raise Unreadable(reason, column=each.name)
-        column = table[each.name]
-        try:
-            columns.append(column if column.type == each.type else _cast(column, each.type))
-        except (pa.ArrowException, NotImplementedError) as problem:
-            reason = (
-                f"column {each.name!r} of type {column.type} cannot become {each.type}: {problem}"
-            )
-            raise Unreadable(reason, column=each.name) from None
-    return pa.table(columns, schema=schema)
-
-
-def same_columns(body: Body, schema: pa.Schema) -> bool:
-    """Whether an Arrow stream has exactly these columns, in any order."""
-    with pa.ipc.open_stream(pa.py_buffer(body)) as reader:
-        found = {each.name: each.type for each in reader.schema}
-        return len(reader.schema) == len(found) and found == dict(
-            zip(schema.names, schema.types, strict=True)
-        )
-
-
-def _cast(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
-    if pa.types.is_floating(column.type) and pa.types.is_integer(kind):
-        raise pa.ArrowInvalid("numbers with fractions are not whole numbers")
-    return column.cast(kind)
+        for cells in reader:
+            commas = 0
+            if cells:
+                yield cells, reader.line_num
+                rows += 1
+    except csv.Error as problem:
+        row = rows if rows >= 0 else None
+        raise Unreadable(f"is not CSV: {problem}", row, reader.line_num) from None

@@ -21,8 +21,8 @@ Stats = dict[str, dict[str, int | float]]
 class Post(Protocol):
     """Finds the dead letters of a request, and writes them."""
 
-    def found(self, request: Request, queries: Collection[str]) -> list[Letter]:
-        """The letters of a request that has bad rows for these queries."""
+    def found(self, request: Request, queries: Collection[str], clock: float) -> list[Letter]:
+        """The letters of a request that has bad rows for these queries at this moment."""
 
     def deliver(self, batch: int, letters: list[Letter]) -> None:
         """Write the letters of a batch; a batch that comes again has the same number."""
@@ -37,13 +37,13 @@ class DeadLetters:
         self.unread = 0
         """Records that could not be read."""
 
-    def of(self, request: Request, before: Counts, now: Counts) -> dict[str, Any]:
+    def of(self, request: Request, before: Counts, now: Counts, clock: float) -> dict[str, Any]:
         """What the journal keeps of a request's bad records; empty if it has none."""
         unread = 0 if request.unread is None else request.unread.num_rows
         worse = [name for name in now if now[name]["rows_bad"] > before[name]["rows_bad"]]
         if not (unread or worse):
             return {}
-        letters = [] if self.post is None else self.post.found(request, worse)
+        letters = [] if self.post is None else self.post.found(request, worse, clock)
         return {"letters": letters, "unread": unread}
 
     def took(self, header: Mapping[str, Any]) -> None:

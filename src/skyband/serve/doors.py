@@ -22,10 +22,16 @@ from typing import Any
 
 from skyband.errors import QueryError
 
-__all__ = ["COOKIE", "Doors", "check_host", "is_loopback"]
+__all__ = ["ADMIT", "COOKIE", "HEADER_BYTES", "Doors", "check_host", "is_loopback", "slow_down"]
+
+ADMIT = "skyband.admit"
+"""Where the server puts a function to call when a request was admitted."""
+HEADER_BYTES = 16 << 10
+"""Bytes of a request's first line and headers. The server counts those that come in pieces."""
 
 COOKIE = "skyband_session"
 SESSION_SECONDS = 7 * 24 * 3600
+_TOKEN_CHARACTERS = 16
 _OPEN = ("/", "/healthz", "/api/session")
 """Paths that need no token: they show nothing of the board."""
 _REST_BYTES, _REST_SECONDS, _SILENT_SECONDS = 1 << 30, 30.0, 1.0
@@ -55,12 +61,22 @@ def is_loopback(host: str) -> bool:
 
 
 def check_host(host: str, token: str | None) -> None:
-    """Raise QueryError if others could reach the service without a token."""
+    """Raise QueryError if others could reach the service without a token, or could guess it."""
+    if token and len(token) < _TOKEN_CHARACTERS:
+        raise QueryError(
+            f"SKYBAND_TOKEN has {len(token)} characters and needs at least {_TOKEN_CHARACTERS}; "
+            "make one, for example with: openssl rand -hex 16"
+        )
     if not token and not is_loopback(host):
         raise QueryError(
             f"--host {host} can be reached from other machines, so a token is needed: set the "
             "environment variable SKYBAND_TOKEN, or leave --host out"
         )
+
+
+async def slow_down() -> None:
+    """Wait before a wrong token is answered, so that guessing takes long."""
+    await asyncio.sleep(0.3)
 
 
 async def _let_finish(receive: Any) -> None:
@@ -124,6 +140,8 @@ class Doors:
             await self.app(scope, receive, guarded)
             return
         status, reason = refusal
+        if status == 401 and any(name == b"authorization" for name, _ in scope["headers"]):
+            await slow_down()
         body = json.dumps({"error": reason}).encode()
         headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
         headers.append((b"connection", b"close"))  # what the request still sends is not taken
@@ -133,9 +151,11 @@ class Doors:
         await guarded({"type": "http.response.body", "body": body})
 
     def _refusal(self, scope: Any) -> tuple[int, str] | None:
-        found: dict[bytes, list[bytes]] = {}
-        for name, value in scope["headers"]:
-            found.setdefault(name.lower(), []).append(value)
+        told = len(scope.get("raw_path", b"")) + len(scope.get("query_string", b""))
+        told += sum(len(name) + len(value) for name, value in scope["headers"])
+        if told > HEADER_BYTES:
+            return 431, f"address and headers have more than {HEADER_BYTES:,} bytes; send less"
+        found = _by_name(scope)
         hosts, origins = found.get(b"host", []), found.get(b"origin", [])
         host = hosts[0].decode("latin-1").strip().lower() if len(hosts) == 1 else ""
         if not self._known(host):
@@ -151,9 +171,10 @@ class Doors:
             if not top:
                 return 403, "requests from pages of other sites are refused"
         path = scope["path"]
-        if self.token is None or path in _OPEN or path.startswith("/static/"):
+        if self.is_known(scope):
+            scope.get(ADMIT, lambda: None)()
             return None
-        if self._admitted(found):
+        if path in _OPEN or path.startswith("/static/"):
             return None
         return 401, "give the token: a header 'Authorization: Bearer TOKEN', or POST /api/session"
 
@@ -170,7 +191,11 @@ class Doors:
             return False
         return not self.local  # an address cannot be rebound, only a name can
 
-    def _admitted(self, found: dict[bytes, list[bytes]]) -> bool:
+    def is_known(self, scope: Any) -> bool:
+        """Whether a request shows the token or a session; without a token all are known."""
+        if self.token is None:
+            return True
+        found = _by_name(scope)
         for value in found.get(b"authorization", []):
             scheme, _, given = value.partition(b" ")
             if scheme.lower() == b"bearer" and self.is_token(given.strip()):
@@ -206,6 +231,14 @@ class Doors:
     def _seal(self, told: str) -> str:
         key = hashlib.sha256(b"skyband session " + (self.token or "").encode()).digest()
         return hmac.new(key, told.encode(), hashlib.sha256).hexdigest()
+
+
+def _by_name(scope: Any) -> dict[bytes, list[bytes]]:
+    """The headers of a request."""
+    found: dict[bytes, list[bytes]] = {}
+    for name, value in scope["headers"]:
+        found.setdefault(name.lower(), []).append(value)
+    return found
 
 
 def _digest(value: bytes) -> bytes:

@@ -12,10 +12,10 @@ from typing import Any
 import pyarrow as pa
 
 from skyband.data.ipc import schema_from
-from skyband.errors import EngineError, SkybandError
+from skyband.errors import EngineError
 from skyband.jobs.durable import write_whole
 from skyband.jobs.local.source import LocalSource
-from skyband.serve.service import Busy, Refused, Request, Service
+from skyband.serve.service import Busy, Request, Service
 from skyband.serve.status import ROWS
 from skyband.spark.letters import LETTERS, refuse
 
@@ -64,8 +64,8 @@ class Feed:
                     refuse(taken.unread, taken.unread.num_rows)
                 if taken.table.num_rows or taken.unread.num_rows:
                     self._hand_over(taken)
-        except (SkybandError, Refused, OSError) as problem:
-            self.service.status.troubles.append(f"source {self.source or ROWS} stopped: {problem}")
+        except Exception as problem:  # noqa: BLE001  (/healthz, the page and the log report it)
+            self.service.status.stopped(f"source {self.source or ROWS} stopped: {problem}")
 
     def _hand_over(self, taken: Taken) -> None:
         size = taken.table.nbytes + taken.unread.nbytes

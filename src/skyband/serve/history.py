@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable, Sequence
@@ -17,6 +18,7 @@ from threading import Lock
 from typing import NamedTuple
 
 from skyband.jobs.durable import write_whole
+from skyband.serve.limits import Limits
 
 __all__ = ["Event", "History"]
 
@@ -32,6 +34,11 @@ class Event(NamedTuple):
     """The answer as JSON."""
 
     @property
+    def size(self) -> int:
+        """The bytes that it takes in memory, as far as they can become many."""
+        return sys.getsizeof(self.text)
+
+    @property
     def line(self) -> bytes:
         """The answer as a server-sent event."""
         # The text is a JSON object, so its first character can be replaced.
@@ -40,16 +47,23 @@ class Event(NamedTuple):
 
 
 class History:
-    """The last ``most`` answers of each query."""
+    """The last ``most`` answers of each query.
 
-    def __init__(self, names: Sequence[str], most: int, path: Path) -> None:
-        self.most = most
+    All of them together have ``most_bytes``. Beyond that the oldest give way, but never the newest
+    one of a query.
+    """
+
+    def __init__(
+        self, names: Sequence[str], most: int, path: Path, most_bytes: int = Limits.history_bytes
+    ) -> None:
+        self.most, self.most_bytes = most, most_bytes
         self.path = path
         self.last = 0
         """The number of the newest answer."""
         self.dropped = 0
         """The greatest number among the answers that are not kept any more."""
         self._kept: dict[str, deque[Event]] = {name: deque() for name in names}
+        self._bytes = 0
         self._written = 0
         """The greatest number in the file. What is newer and still kept is written next."""
         self._lines = 0
@@ -78,8 +92,20 @@ class History:
     def _keep(self, event: Event) -> None:
         kept = self._kept[event.name]
         kept.append(event)
+        self._bytes += event.size
         if len(kept) > self.most:
-            self.dropped = max(self.dropped, kept.popleft().number)
+            self._drop(kept)
+        while self._bytes > self.most_bytes:
+            longer = [each for each in self._kept.values() if len(each) > 1]
+            if not longer:
+                return
+            self._drop(min(longer))
+
+    def _drop(self, kept: deque[Event]) -> None:
+        """Forget the oldest answer of a query."""
+        oldest = kept.popleft()
+        self._bytes -= oldest.size
+        self.dropped = max(self.dropped, oldest.number)
 
     def add(self, events: Iterable[Event], last: int) -> None:
         """Keep answers; ``last`` is the newest number, also if its answer is not among them."""

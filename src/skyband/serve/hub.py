@@ -20,14 +20,14 @@ from skyband.serve.history import Event, History
 __all__ = ["Hub", "Subscriber"]
 
 _STATUS_SECONDS = 1.0
-_MOST = 200
-"""Answers that are sent in one piece, so that a long catch-up does not fill memory."""
+_PIECE = 1 << 20
+"""Bytes that are sent in one piece, if an answer is not larger by itself."""
 
 
 _UNSENT = 256 << 10
 """Bytes that a connection may leave unsent before it is left out."""
-_SHARED = 64
-"""Pieces that are kept for others who are at the same place."""
+_SHARED_BYTES = 32 << 20
+"""Bytes of pieces that are kept for others who are at the same place."""
 
 
 @dataclass(eq=False)
@@ -47,24 +47,36 @@ class Subscriber:
 
 
 class Hub:
-    """Writes new answers to all subscribers."""
+    """Writes new answers to all subscribers, which may leave ``most_unsent`` bytes together."""
 
-    def __init__(self, history: History, status: Callable[[], dict[str, Any]]) -> None:
+    def __init__(
+        self, history: History, status: Callable[[], dict[str, Any]], most_unsent: int
+    ) -> None:
         self.history = history
         self.status = status
+        self.most_unsent = most_unsent
         self.closed = False
         self._open: set[Subscriber] = set()
         self._status = b""
         self._shared: dict[tuple[int, int], tuple[bytes, int]] = {}
+        self._shared_bytes = 0
+        self._unsent = 0
 
     @property
     def subscribers(self) -> int:
         """How many streams are open."""
         return len(self._open)
 
+    @property
+    def full(self) -> bool:
+        """Whether so much waits for subscribers to take it that no more of them should come."""
+        return 2 * sum(each.unsent() for each in self._open) > self.most_unsent
+
     def wake(self) -> None:
         """Write what is new to every subscriber; call it in the event loop's thread."""
         self._shared.clear()
+        self._shared_bytes = 0
+        self._unsent = sum(each.unsent() for each in self._open)
         for each in list(self._open):
             self._tell(each)
 
@@ -104,17 +116,20 @@ class Hub:
         while each.unsent() <= _UNSENT:
             piece, number = self._next(each.number)
             if each.told is not self._status:
-                each.told = self._status
                 piece += self._status
             if not piece:
                 each.number = number
                 return
+            if self._unsent and self._unsent + len(piece) > self.most_unsent:
+                return  # it has its turn again after a second at the latest
+            each.told = self._status
             self._write(each, piece)
             each.number = number
 
-    @staticmethod
-    def _write(each: Subscriber, piece: bytes) -> None:
+    def _write(self, each: Subscriber, piece: bytes) -> None:
+        before = each.unsent()
         each.write(b"%x\r\n%b\r\n" % (len(piece), piece) if each.chunked else piece)
+        self._unsent += each.unsent() - before
 
     def _begin(self, number: int | None, reset: bool) -> tuple[bytes, int]:
         """What a subscriber gets first: what it missed, or the newest answer of each query."""
@@ -133,16 +148,24 @@ class Hub:
             return found
         events = self.history.since(number)
         found = self._begin(None, reset=True) if events is None else _joined(events, last)
-        if len(self._shared) < _SHARED:
+        if self._shared_bytes + len(found[0]) <= _SHARED_BYTES:
             self._shared[number, last] = found
+            self._shared_bytes += len(found[0])
         return found
 
 
 def _joined(events: list[Event], last: int) -> tuple[bytes, int]:
-    if len(events) > _MOST:
-        events = events[:_MOST]
-        last = events[-1].number
-    return b"".join(event.line for event in events), max(last, events[-1].number if events else 0)
+    """The lines of answers up to the size of a piece, and the number after which to go on."""
+    number = 0
+    lines: list[bytes] = []
+    size = 0
+    for event in events:
+        size += len(event.text)
+        if lines and size > _PIECE:
+            return b"".join(lines), number
+        lines.append(event.line)
+        number = event.number
+    return b"".join(lines), max(last, number)
 
 
 def _json(value: Any) -> bytes:

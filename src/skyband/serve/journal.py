@@ -26,7 +26,7 @@ import numpy as np
 
 from skyband.data.packing import pack, unpack
 from skyband.errors import EngineError
-from skyband.jobs.durable import sync, write_whole
+from skyband.jobs.durable import private, sync, write_whole
 from skyband.serve.blocks import BlockFile, whole_blocks
 
 __all__ = ["Journal", "Packed"]
@@ -59,7 +59,7 @@ class Journal:
         self.folder = folder
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            self._lock = (folder / "lock").open("a+b")
+            self._lock = open(folder / "lock", "a+b", opener=private)  # noqa: SIM115  (held)
         except OSError as problem:
             raise EngineError(f"{folder} cannot be used: {problem.strerror}") from None
         try:

@@ -57,8 +57,11 @@ class Keys:
 
     def save(self) -> str:
         """All keys as text, for a snapshot."""
-        return json.dumps([[key, *applied] for key, applied in self._known.items()])
+        with self._lock:
+            saved = [[key, *applied] for key, applied in self._known.items()]
+        return json.dumps(saved)
 
     def load(self, text: str) -> None:
         """The inverse of ``save``."""
-        self._known = OrderedDict((key, Applied(*rest)) for key, *rest in json.loads(text))
+        with self._lock:
+            self._known = OrderedDict((key, Applied(*rest)) for key, *rest in json.loads(text))

@@ -9,6 +9,7 @@ newest one that is kept were shown before.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -36,6 +37,8 @@ from skyband.spark.promises import PROMISE
 from skyband.spark.requirements import require_packages
 
 __all__ = ["SparkShown", "check_shown", "on_spark", "windows_of"]
+
+log = logging.getLogger("skyband.serve")
 
 
 @dataclass(frozen=True)
@@ -202,6 +205,7 @@ class _Following:
             self.failure = problem
             if self.shown is not None:
                 self.shown.failure = str(problem)
+            log.error("the job on Spark stopped: %s", problem)
         else:
             if self.shown is not None:
                 self.shown.status.troubles.append("the job has ended")

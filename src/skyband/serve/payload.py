@@ -10,6 +10,8 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from skyband.data.columns import python_values
+
 __all__ = ["Answered", "answer_text", "plain", "text_of"]
 
 _EXACT = 1 << 53
@@ -91,8 +93,4 @@ def _values(column: pa.ChunkedArray) -> list[Any]:
     kind = column.type
     if pa.types.is_timestamp(kind) and kind.unit == "ns":
         column = column.cast(pa.timestamp("us", kind.tz), safe=False)
-    try:
-        values: list[Any] = column.to_pylist()
-    except (ValueError, OverflowError):  # times beyond Python's range
-        values = column.cast(pa.int64()).to_pylist()
-    return values
+    return python_values(column)

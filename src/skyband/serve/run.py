@@ -62,7 +62,14 @@ def serve_job(
         sources = Sources(job, folder)
         sinks = Sinks(job, folder)
         service = Service(
-            job.queries, sources.schemas, folder, job.on_bad, history, write=sinks.write, post=sinks
+            job.queries,
+            sources.schemas,
+            folder,
+            job.on_bad,
+            history,
+            write=sinks.write,
+            post=sinks,
+            takes=sinks.limits,
         )
         feeds = [
             Feed(service, name, source_feed(source, service.marks.get(name, source.first)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import struct
 from collections.abc import Callable
 from typing import Any
 
@@ -12,80 +13,105 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from skyband.errors import EngineError
-from skyband.serve.doors import Doors
+from skyband.serve.doors import ADMIT, HEADER_BYTES, Doors
 from skyband.serve.event_stream import CONNECTION
-from skyband.serve.inflow import TAKE, Inflow
 from skyband.serve.service import Limits
 
 __all__ = ["listen", "make_server", "run"]
 
-_HEADER_BYTES = 16 << 10
+_AT_ONCE = struct.pack("ii", 1, 0)
+"""Closes a connection without waiting for what the system has not sent yet."""
 
 
-def _protocol(seconds: float) -> type[H11Protocol]:
-    """Uvicorn's protocol, which also closes connections whose headers do not arrive in time.
+class _Patient(H11Protocol):
+    """Uvicorn's protocol, which also closes connections that keep us waiting, or are too many.
 
-    It hands its connection to handlers that write or read it themselves.
+    It hands its connection to handlers that write to it themselves.
     """
 
-    class Patient(H11Protocol):
-        _waiting: asyncio.TimerHandle | None = None
+    limits: Limits
+    strangers: dict[Any, None]
+    """The server's connections on which no request was admitted yet, oldest first."""
+    _waiting: asyncio.TimerHandle | None = None
+    _for_body = False
+    _silent: asyncio.TimerHandle | None = None
 
-        def connection_made(self, transport: Any) -> None:
-            super().connection_made(transport)
-            inner = self.app
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        inner = self.app
+        more = {CONNECTION: transport, ADMIT: self._admit}
 
-            async def app(scope: Any, receive: Any, send: Any) -> None:
-                await inner({**scope, CONNECTION: transport, TAKE: self._take}, receive, send)
+        async def app(scope: Any, receive: Any, send: Any) -> None:
+            await inner({**scope, **more}, receive, send)
 
-            self.app = app
-            self._wait()
+        self.app = app
+        self._wait()
+        self.strangers[transport] = None
+        if len(self.strangers) > self.limits.strangers:
+            oldest = next(iter(self.strangers))
+            del self.strangers[oldest]
+            oldest.abort()
 
-        async def _take(self, room: memoryview) -> None:
-            """Receive the rest of the request's body, which must be as long as the buffer."""
-            early = len(self.cycle.body)
-            room[:early] = self.cycle.body
-            self.cycle.body, self.cycle.more_body = bytearray(), False
-            if early == len(room):
-                return
-            inflow = Inflow(self, self.transport, room[early:])
-            self.transport.set_protocol(inflow)
-            self.flow.resume_reading()
-            try:
-                await inflow.filled
-            finally:
-                inflow.give_back()
-            # The parser has not seen this part, so the next request gets a new one. What the
-            # sender sends before it has our reply waits in the socket.
-            self.conn = h11.Connection(h11.SERVER, _HEADER_BYTES)
-            self.flow.pause_reading()
+    def _admit(self) -> None:
+        self.strangers.pop(self.transport, None)
 
-        def data_received(self, data: bytes) -> None:
-            super().data_received(data)
-            if self.conn.their_state is h11.IDLE and self.conn.trailing_data[0]:
-                self._wait()  # part of the next request's headers is there
-            else:
-                self._stop_waiting()
-
-        def connection_lost(self, exc: Exception | None) -> None:
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self.conn.their_state is h11.IDLE and self.conn.trailing_data[0]:
+            self._wait()  # part of the next request's headers is there
+        elif self.conn.their_state is h11.SEND_BODY:
+            self._wait(for_body=True)
+        else:
             self._stop_waiting()
-            super().connection_lost(exc)
 
-        def _wait(self) -> None:
-            if self._waiting is None:
-                self._waiting = self.loop.call_later(seconds, self._too_late)
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_waiting()
+        self._stop_silence()
+        self._admit()
+        super().connection_lost(exc)
 
-        def _stop_waiting(self) -> None:
-            if self._waiting is not None:
-                self._waiting.cancel()
-                self._waiting = None
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._watch_silence()
 
-        def _too_late(self) -> None:
+    def resume_writing(self) -> None:
+        self._stop_silence()
+        super().resume_writing()
+
+    def _watch_silence(self, before: int | None = None) -> None:
+        """Close the connection if it has taken nothing since we looked last."""
+        unsent = self.transport.get_write_buffer_size()
+        if before is not None and unsent >= before:
+            line = self.transport.get_extra_info("socket")
+            line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
+            self.transport.abort()
+            return
+        watch = self._watch_silence
+        self._silent = self.loop.call_later(self.limits.silent_seconds, watch, unsent)
+
+    def _stop_silence(self) -> None:
+        if self._silent is not None:
+            self._silent.cancel()
+            self._silent = None
+
+    def _wait(self, for_body: bool = False) -> None:
+        if self._for_body != for_body:
+            self._stop_waiting()
+        if self._waiting is None:
+            self._for_body = for_body
+            # A handler that reads the body says first that it takes too long.
+            seconds = 2 * self.limits.body_seconds if for_body else self.limits.header_seconds
+            self._waiting = self.loop.call_later(seconds, self._too_late)
+
+    def _stop_waiting(self) -> None:
+        if self._waiting is not None:
+            self._waiting.cancel()
             self._waiting = None
-            if not self.transport.is_closing():
-                self.transport.close()
 
-    return Patient
+    def _too_late(self) -> None:
+        self._waiting = None
+        if not self.transport.is_closing():
+            self.transport.close()
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -113,7 +139,7 @@ def make_server(
     """A server that is not running yet."""
     config = uvicorn.Config(
         app,
-        http=_protocol(limits.header_seconds),
+        http=type("Patient", (_Patient,), {"limits": limits, "strangers": {}}),
         ws="none",
         loop="asyncio",
         lifespan="on",
@@ -126,7 +152,7 @@ def make_server(
         limit_concurrency=limits.connections,
         timeout_keep_alive=15,
         timeout_graceful_shutdown=2,
-        h11_max_incomplete_event_size=_HEADER_BYTES,
+        h11_max_incomplete_event_size=HEADER_BYTES,
     )
     return _Server(config, taken, started, app)
 

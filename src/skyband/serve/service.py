@@ -23,11 +23,11 @@ from typing import Any
 
 from skyband.answers.answer import Answer
 from skyband.data.ipc import table_to_bytes
+from skyband.engine.row_limits import RowLimits
 from skyband.errors import DataError, EngineError, SkybandError
 from skyband.jobs.report import changed_lines
 from skyband.query import Query
 from skyband.serve.board import Schemas
-from skyband.serve.bodies import read_body
 from skyband.serve.dead_letters import DeadLetters, Post
 from skyband.serve.history import Event
 from skyband.serve.journal import Journal, Packed
@@ -56,6 +56,7 @@ class Service(Shown):
         limits: Limits | None = None,
         write: Writer | None = None,
         post: Post | None = None,
+        takes: Mapping[str, RowLimits] | None = None,
     ) -> None:
         self.journal = Journal(folder)
         try:
@@ -63,6 +64,7 @@ class Service(Shown):
         except BaseException:
             self.journal.close()
             raise
+        self.board.limits = takes or {}
         self.marks: dict[str, Any] = {}
         """How far the sources have come that the service reads itself."""
         self.batch = 0
@@ -256,7 +258,8 @@ class Service(Shown):
             known = self.keys.find(request.key)
             if known is not None:
                 return known.reply, []
-        before = self.status.counts()
+        before, at = self.status.counts(), time.time()
+        self.board.limit(at)
         try:
             answers = self.board.push(request.source, request.table)
         except DataError as problem:
@@ -268,8 +271,7 @@ class Service(Shown):
         find = partial(self.board.fault, request.source, request.table)
         now = self.status.counts()
         reply = reply_of(request, before, now, find)
-        at = time.time()
-        bad = self.dead.of(request, before, now)
+        bad = self.dead.of(request, before, now, at)
         header = {"source": request.source, "at": at, "reply": reply, **bad}
         if request.key is not None:
             header |= {"key": request.key, "digest": request.digest}
@@ -288,6 +290,7 @@ class Service(Shown):
         with self._change:
             told = f"the engine stopped ({type(problem).__name__}: {problem}); restart it"
             self.failure = self.failure or told
+            log.error("%s", told)
             waiting, self._waiting = list(self._waiting), deque()
             self._change.notify_all()
         for request in waiting:
@@ -321,7 +324,8 @@ class Service(Shown):
             self.dead.took(header)
             self.status.load(header["status"])
         for header, rows in self.journal.records():
-            table = read_body("arrow", rows, self.board.schemas[header["source"]])
+            table = self.board.again(header["source"], rows)
+            self.board.limit(header["at"])
             answers = self.board.push(header["source"], table)
             self.status.took(header["source"], table)
             if "key" in header:

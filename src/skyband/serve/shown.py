@@ -4,34 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from skyband.query import Query
 from skyband.serve.board import Board, Schemas
 from skyband.serve.history import Event, History
 from skyband.serve.keys import Keys
+from skyband.serve.limits import Limits
 from skyband.serve.payload import Answered, answer_text, text_of
 from skyband.serve.status import Status
 
 __all__ = ["Limits", "Shown"]
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What bounds the memory and the disk that a service uses."""
-
-    body_bytes: int = 64 << 20
-    """Bytes of one request."""
-    waiting_requests: int = 256
-    waiting_bytes: int = 256 << 20
-    """Bytes of the requests that wait for the engine."""
-    journal_bytes: int = 256 << 20
-    """Bytes of journal after which a snapshot is taken."""
-    subscribers: int = 2_000
-    connections: int = 4_000
-    header_seconds: float = 10.0
-    body_seconds: float = 60.0
 
 
 class Shown:
@@ -49,7 +32,8 @@ class Shown:
         self.limits = limits or Limits()
         self.board = Board(queries, schemas, on_bad)
         self.status = Status(self.board)
-        self.history = History(list(queries), history, folder / "answers")
+        path = folder / "answers"
+        self.history = History(list(queries), history, path, self.limits.history_bytes)
         self.keys = Keys()
         self.number = 0
         """The number of the newest answer."""
@@ -83,15 +67,18 @@ class Shown:
     def _events(self, answers: Sequence[Answered]) -> list[Event]:
         """Number the answers, and write those that will be kept as JSON."""
         only = next(iter(self.board.queries))  # an answer without a name is of the only query
-        named = [(answer.name or only, answer) for answer in answers]
-        left = Counter(name for name, _ in named)
-        events = []
-        for name, answer in named:
-            self.number += 1
-            left[name] -= 1
-            if left[name] >= self.history.most:
-                self.history.skip(self.number)
-            elif self.number > self.history.last:
-                text = answer_text(answer)
-                events.append(Event(self.number, name, text_of(answer.end), text))
-        return events
+        events: list[Event] = []
+        seen: Counter[str] = Counter()
+        size, before = 0, self.number
+        self.number += len(answers)
+        for number, answer in zip(range(self.number, before, -1), reversed(answers), strict=True):
+            name = answer.name or only
+            seen[name] += 1
+            beyond = size > self.history.most_bytes and seen[name] > 1
+            if beyond or seen[name] > self.history.most:
+                self.history.skip(number)
+            elif number > self.history.last:
+                event = Event(number, name, text_of(answer.end), answer_text(answer))
+                size += event.size
+                events.append(event)
+        return events[::-1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import deque
 from collections.abc import Mapping
@@ -10,8 +11,8 @@ from threading import Lock
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from skyband.data.columns import plain
 from skyband.data.time_axis import TimeAxis
 from skyband.engine.session import ONLY
 from skyband.jobs.report import Report
@@ -20,6 +21,7 @@ from skyband.window import SideWindows, TimeWindow
 
 __all__ = ["ROWS", "ReportedStatus", "Status"]
 
+log = logging.getLogger("skyband.serve")
 ROWS = "rows"
 """The public name of the source of a job that has only one."""
 _SPAN = 10.0
@@ -40,7 +42,9 @@ class Status:
         self.heard: dict[str, float] = {}
         """When each source last sent rows (monotonic clock)."""
         self.troubles: list[str] = []
-        """What went wrong for good, in plain words."""
+        """What ended or went wrong for good, in plain words."""
+        self.failure: str | None = None
+        """Why rows that should come will not, if that is so."""
         self._axes = {source: self._axis(source) for source in board.schemas}
         self._rates: deque[tuple[float, int]] = deque()
         self._lock = Lock()
@@ -71,8 +75,9 @@ class Status:
         axis, now = self._axes[source], time.monotonic()
         greatest = None
         if axis is not None and table.num_rows:
-            greatest = pc.max(table[axis.name])
-            greatest = int(axis.ticks(pa.array([greatest]))[0]) if greatest.is_valid else None
+            ticks = axis.ticks(plain(table[axis.name]).drop_null())
+            near = ticks if axis.integer else ticks[ticks <= self.board.latest]
+            greatest = int(near.max()) if len(near) else None
         with self._lock:
             self.rows[source] += table.num_rows
             self.heard[source] = now
@@ -95,6 +100,12 @@ class Status:
         """The inverse of ``save``."""
         self.rows |= saved["rows"]
         self.seen = dict(saved["seen"])
+
+    def stopped(self, said: str) -> None:
+        """Note that a source stopped for good; only a restart helps."""
+        log.error("%s", said)
+        self.troubles.append(said)
+        self.failure = self.failure or said
 
     # Read by others ------------------------------------------------------------------------------
 

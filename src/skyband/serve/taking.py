@@ -8,13 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
-import numpy as np
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from skyband.errors import EngineError
-from skyband.serve.bodies import CONTENT_TYPES, Body, Unreadable, read_body, same_columns
-from skyband.serve.inflow import LARGE, TAKE
+from skyband.serve.arrow_bodies import same_columns
+from skyband.serve.bodies import CONTENT_TYPES, TooLarge, Unreadable, read_body
 from skyband.serve.journal import Packed
 from skyband.serve.replies import Problem, reply
 from skyband.serve.requests import Busy, KeyReused, Refused
@@ -57,6 +56,8 @@ class Taking:
             loop = asyncio.get_running_loop()
             work = partial(_read, self.taker, source, form, body, key)
             return reply(await asyncio.wrap_future(await loop.run_in_executor(self.pool, work)))
+        except TooLarge as problem:
+            raise Problem(413, f"{problem}; send the rows in smaller parts") from None
         except Unreadable as problem:
             raise _unreadable(problem) from None
         except Refused as problem:
@@ -81,7 +82,7 @@ class Taking:
             raise Problem(415, f"this content type is not taken; {said}", {"Accept-Post": known})
         return CONTENT_TYPES[given]
 
-    async def _body(self, request: Request, taker: Service) -> Body:
+    async def _body(self, request: Request, taker: Service) -> bytes:
         limits = taker.limits
         too_large = Problem(
             413,
@@ -95,8 +96,6 @@ class Taking:
         _, waiting = taker.waiting
         if taker.full(wanted) or self.reading + waiting + wanted > 2 * limits.waiting_bytes:
             raise _busy()
-        if "transfer-encoding" in request.headers:
-            wanted = 0  # its length is not known
         parts, size = [], 0
         try:
             async with asyncio.timeout(limits.body_seconds):
@@ -108,30 +107,17 @@ class Taking:
                         raise too_large
                     if self.reading > 2 * limits.waiting_bytes:
                         raise _busy()
-                    if wanted - size > LARGE:
-                        begun, rest = b"".join(parts), wanted - size
-                        size += rest
-                        self.reading += rest
-                        return await _whole(request, begun, wanted)
         except TimeoutError:
             said = f"the body did not arrive within {limits.body_seconds:g} s; send less at once"
             raise Problem(408, said, {"Connection": "close"}) from None
-        except (ClientDisconnect, ConnectionError):
+        except ClientDisconnect:
             raise Problem(400, "the connection was closed before the body was complete") from None
         finally:
             self.reading -= size
         return b"".join(parts)
 
 
-async def _whole(request: Request, begun: bytes, size: int) -> memoryview:
-    """Receive the rest of a body into one buffer, behind what has come of it."""
-    room = np.empty(size, np.uint8).data
-    room[: len(begun)] = begun
-    await request.scope[TAKE](room[len(begun) :])
-    return room.toreadonly()
-
-
-def _read(taker: Service, source: str, form: str, body: Body, key: str | None) -> Any:
+def _read(taker: Service, source: str, form: str, body: bytes, key: str | None) -> Any:
     """Read a body and hand its rows to the engine; runs in a thread of its own."""
     digest = ""
     if key is not None:
@@ -140,10 +126,11 @@ def _read(taker: Service, source: str, form: str, body: Body, key: str | None) -
         digest = hashed.hexdigest()
         taker.check_key(key, digest)
     schema = taker.board.schemas[source]
-    table, own = read_body(form, body, schema), None
+    table, own = read_body(form, body, schema, taker.limits), None
     if form == "arrow" and same_columns(body, schema):
         own = Packed.of(body)  # the body can stand in the journal as it is
-    return taker.submit(Rows(source, table, len(body), key, digest, packed=own))
+    size = max(len(body), table.nbytes)
+    return taker.submit(Rows(source, table, size, key, digest, packed=own))
 
 
 def _busy() -> Problem:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +11,7 @@ import pyarrow as pa
 from skyband.arrays import Ints, Saved, grown
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Runs
-from skyband.data.flat_state import FlatState
+from skyband.data.flat_state import FlatState, Form, Forms, require
 from skyband.data.keys import KeyIndex
 from skyband.kernels.core.borrow import frozen
 from skyband.kernels.skyline.gsj import UNTIL, Fresh, Pairs, pairs_fold
@@ -42,6 +43,11 @@ class _Members(FlatState):
     """One side: rows in slots, linked into one list per join key."""
 
     saved_arrays = ("points", "rows", "heads")
+    saved_forms: ClassVar[Forms] = {
+        "points": Form("slots"),
+        "rows": Form("slots"),
+        "heads": Form("keys", -1, "slots"),
+    }
     saved_parts = (("store/", "store"),)
 
     def __init__(self, schema: pa.Schema, dimensions: int) -> None:
@@ -49,6 +55,17 @@ class _Members(FlatState):
         self.points: Ints = np.empty((0, dimensions), np.int64)
         self.rows: Ints = np.zeros((0, FIELDS), np.int64)
         self.heads: Ints = np.zeros(0, np.int64)
+
+    def restore(self, arrays: Saved) -> None:
+        super().restore(arrays)
+        state = self.rows[:, STATE]
+        require(np.isin(state, (FREE, ASLEEP, AWAKE, DEAD)).all(), "a row in no state")
+        key = self.rows[state != FREE, KEY]
+        require(((key >= 0) & (key < len(self.heads))).all(), "a row without a key")
+        named = np.concatenate([self.heads, self.rows[self.live, NEXT]])
+        listed = np.sort(named[named != -1])  # in one list each, so that no list is a circle
+        require(np.array_equal(listed, self.live), "a row that is in no list, or in two")
+        require(self.live.max(initial=-1) < len(self.store), "a row without columns")
 
     @property
     def live(self) -> Ints:
@@ -109,6 +126,11 @@ class GroupSkylines(JoinSynopsis):
     prunes = True
     shortens = True
     saved_arrays = ("top", "top_points", "parked", "counts", "known_keys")
+    saved_forms: ClassVar[Forms] = {
+        "top": Form("top"),
+        "top_points": Form("top"),
+        "counts": Form(len(_COUNTS)),
+    }
     saved_parts = (("left/", "left"), ("right/", "right"), ("keys/", "keys"))
 
     def __init__(self, query: SkylineJoin) -> None:
@@ -205,6 +227,13 @@ class GroupSkylines(JoinSynopsis):
 
     def restore_known(self, arrays: Saved) -> None:
         super().restore_known(arrays)
+        for at, side in enumerate(self.members):
+            slots = np.append(self.top[:, at], self.parked[:, at])
+            require(((slots >= 0) & (slots < len(side.store))).all(), "a pair without a row")
+        enough = all(len(side.heads) >= self.keys.bound for side in self.members)
+        require(enough and self.known_keys >= 0, "keys without a list")
+        for side in self.members:
+            self.check_sealed(side.rows[side.live, PANE])
         self.kept = sum(len(side.live) for side in self.members)
 
     def stats(self) -> dict[str, int | float]:

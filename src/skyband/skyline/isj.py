@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
-from skyband.arrays import Ints
+from skyband.arrays import Ints, Saved
 from skyband.contract.runs import Runs
+from skyband.data.flat_state import Form, Forms, require
 from skyband.data.keys import KeyIndex
 from skyband.kernels.skyline.cells import Kept, Side
 from skyband.kernels.skyline.fabric import Fabric, Sharing
@@ -42,6 +45,12 @@ class Isj(LiveSynopsis):
     """
 
     saved_arrays = ("counts", "left_codes", "right_codes", "local_counts")
+    saved_forms: ClassVar[Forms] = {
+        **LiveSynopsis.saved_forms,
+        "left_codes": Form("left", 0),
+        "right_codes": Form("right", 0),
+        "local_counts": Form(1),
+    }
     saved_parts = (*LiveSynopsis.saved_parts, ("keys/", "keys"))
 
     def __init__(self, query: SkylineJoin) -> None:
@@ -127,6 +136,12 @@ class Isj(LiveSynopsis):
         return None
 
     # State ------------------------------------------------------------------------------------
+
+    def restore_known(self, arrays: Saved) -> None:
+        super().restore_known(arrays)
+        for codes, side in zip(self.codes, self.live, strict=True):
+            known = len(codes) == len(side) and codes.max(initial=-1) < self.keys.bound
+            require(known, "a row has no join key")
 
     def stats(self) -> dict[str, int | float]:
         joined, pruned, layers = self.counts[1:4].tolist()

@@ -222,7 +222,7 @@ class JoinSynopsis(DominanceSynopsis[SkylineJoin]):
 
     # Panes and answers ------------------------------------------------------------------------
 
-    def fold(self, panes: Runs, windows: Windows, final: bool = False) -> Runs | None:
+    def fold(self, panes: Runs, windows: Windows) -> Runs | None:
         if self.sides is None:
             if len(windows):
                 panes = self._with_waiting(panes)
@@ -273,7 +273,8 @@ class JoinSynopsis(DominanceSynopsis[SkylineJoin]):
 
     def restore(self, arrays: Saved) -> None:
         if "waiting" in arrays:
-            self.waiting = [Runs.unpack(arrays["waiting"].tobytes())[0]]
+            waiting, _ = Runs.unpack(arrays["waiting"].tobytes())
+            self.waiting = [self.saved_runs(waiting)]
         rest = {name: value for name, value in arrays.items() if name != "waiting"}
         if rest:
             self.restore_known(rest)

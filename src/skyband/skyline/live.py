@@ -11,7 +11,7 @@ from skyband.arrays import Ints
 from skyband.contract.pane_by_pane import PaneByPane
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Runs, expand
-from skyband.data.flat_state import Parts
+from skyband.data.flat_state import Form, Forms, Parts
 from skyband.query.skyline import SkylineJoin
 from skyband.skyline.join import SIDES, JoinSynopsis
 from skyband.skyline.live_rows import JoinRows
@@ -33,6 +33,7 @@ class LiveSynopsis(JoinSynopsis, PaneByPane):
 
     shortens = True
     saved_arrays: ClassVar[tuple[str, ...]] = ("counts",)
+    saved_forms: ClassVar[Forms] = {"counts": Form(4)}
     saved_parts: ClassVar[Parts] = (("left/", "left"), ("right/", "right"))
 
     def __init__(self, query: SkylineJoin) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from skyband.arrays import Array, Ints, Saved, State
-from skyband.data.flat_state import FlatState
+from skyband.data.flat_state import FlatState, Form, Forms, admitted, require
 from skyband.skyline.rows import row_store
 
 __all__ = ["JoinRows", "LiveRows"]
@@ -24,6 +24,10 @@ class LiveRows(FlatState):
     by_row: ClassVar[tuple[str, ...]] = ("points", "segment", "pane")
     """Arrays with one entry per row."""
     saved_arrays: ClassVar[tuple[str, ...]] = ("points", "segment", "pane", "gone")
+    saved_forms: ClassVar[Forms] = {
+        **dict.fromkeys(by_row, Form("rows")),
+        "pane": Form("rows", ascends=True),
+    }
     saved_parts = (("rows/", "store"),)
 
     def __init__(self, schema: pa.Schema, dimensions: int) -> None:
@@ -56,6 +60,10 @@ class LiveRows(FlatState):
                 self.gone = 0
         return gone
 
+    def restore(self, arrays: Saved) -> None:
+        super().restore(arrays)
+        require(len(self.store) == self.gone + len(self), "rows without columns")
+
     def _check(self) -> None:
         assert all(len(getattr(self, name)) == len(self) for name in self.by_row)
         assert (np.diff(self.pane) >= 0).all()
@@ -70,6 +78,7 @@ class JoinRows(LiveRows):
 
     by_row = ("key", *LiveRows.by_row)
     saved_arrays = by_row
+    saved_forms: ClassVar[Forms] = {**LiveRows.saved_forms, "key": Form("rows")}
 
     def __init__(self, schema: pa.Schema, dimensions: int) -> None:
         super().__init__(schema, dimensions)
@@ -86,5 +95,7 @@ class JoinRows(LiveRows):
         return super().state() | {"counts": np.array([self.gone, self.expired])}
 
     def restore(self, arrays: Saved) -> None:
+        like = {"counts": np.zeros(2, np.int64)}
+        counts = admitted(arrays, like, {"counts": Form(2, 0, 1 << 62)})["counts"]
+        self.gone, self.expired = counts.tolist()
         super().restore(arrays)
-        self.gone, self.expired = (int(n) for n in arrays["counts"])

@@ -7,9 +7,10 @@ import numpy as np
 from skyband.arrays import Ints, Saved, State
 from skyband.contract.checks import integer_option
 from skyband.contract.runs import offsets_of
+from skyband.data.flat_state import Form, admitted, require
 from skyband.kernels.skyline.fabric import Fabric, Sharing
 from skyband.query.skyline import SkylineJoin
-from skyband.skyline.graph import DominanceGraph
+from skyband.skyline.graph import DominanceGraphs
 from skyband.skyline.isj import NO_FABRIC, Isj
 
 __all__ = ["Lsj"]
@@ -59,8 +60,8 @@ class Lsj(Isj):
         least = integer_option(query.options, "share_from", _FEW_LIVE, 0)
         self.few_live, self.few = least, min(least, _FEW)
         self.shares = np.zeros(len(_COUNTS), np.int64)
-        self.left_graph: DominanceGraph
-        self.right_graph: DominanceGraph
+        self.left_graph: DominanceGraphs
+        self.right_graph: DominanceGraphs
         self.sharing = Sharing(1, False, 0)
         self.fabric = NO_FABRIC
         """Layers 2, 3, ... of both sides. Rows are numbered from the very first one; a dominated
@@ -71,10 +72,10 @@ class Lsj(Isj):
     def start(self) -> None:
         super().start()
         widths = [side.points.shape[1] for side in self.live]
-        self.left_graph, self.right_graph = DominanceGraph(widths[0]), DominanceGraph(widths[1])
+        self.left_graph, self.right_graph = DominanceGraphs(widths[0]), DominanceGraphs(widths[1])
 
     @property
-    def graphs(self) -> tuple[DominanceGraph, DominanceGraph]:
+    def graphs(self) -> tuple[DominanceGraphs, DominanceGraphs]:
         """The dominance graphs of both sides, for layer 1."""
         return self.left_graph, self.right_graph
 
@@ -105,7 +106,7 @@ class Lsj(Isj):
             graph.follow(rows, start, side.expired, first, self.local_counts)
         elif self.folding or self.linked[at] != end:
             return None
-        return graph.read(first) - side.expired
+        return graph.read(first).slot - side.expired
 
     # State ------------------------------------------------------------------------------------
 
@@ -130,13 +131,23 @@ class Lsj(Isj):
 
     def restore_known(self, arrays: Saved) -> None:
         super().restore_known(arrays)
-        if "shares" in arrays:  # snapshots of 0.1 lack it
-            self.shares = arrays["shares"].copy()
+        self.shares = arrays["shares"].copy()
+        ends = [side.expired + len(side) for side in self.live]
         layers, *self.linked = (int(n) for n in arrays["fabric"])
+        require(0 <= layers <= len(arrays) and len(self.linked) == 2, "layers that are not there")
+        for graph, side, end, upto in zip(self.graphs, self.live, ends, self.linked, strict=True):
+            live = graph.pane >= (side.pane[0] if len(side) else graph.pane.max(initial=0) + 1)
+            known = graph.slot[live].min(initial=end) >= side.expired
+            inside = graph.slot.max(initial=-1) < end and 0 <= upto <= end
+            require(known and inside, "a row of no side")
         names = [f"fabric{layer}/{at}" for layer in range(layers) for at in (0, 1)]
         known = [arrays[f"{name}/known"] for name in names]
         linked = [f"{name}/parents" in arrays for name in names]
         parents = [arrays.get(f"{n}/parents", each) for n, each in zip(names, known, strict=True)]
+        for saved, end in zip(zip(known, parents, strict=True), ends * layers, strict=True):
+            forms = {"known": Form("rows", 0, end, ascends=True), "parents": Form("rows", -1, end)}
+            like = dict.fromkeys(forms, np.zeros(0, np.int64))
+            admitted(dict(zip(forms, saved, strict=True)), like, forms)
         if names:
             offsets = offsets_of(np.array([len(each) for each in known]))
             flat = np.concatenate(known), np.concatenate(parents)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from skyband.arrays import Ints
+from skyband.arrays import Ints, Saved
 from skyband.contract.runs import Runs
+from skyband.data.flat_state import require
 from skyband.kernels.skyline.dominance import mixed
 from skyband.query.skyline import SkylineJoin
 from skyband.skyline.live import LiveSynopsis, join
@@ -69,6 +70,14 @@ class Naive(LiveSynopsis):
         return at[0][kept], at[1][kept]
 
     # State ------------------------------------------------------------------------------------
+
+    def restore_known(self, arrays: Saved) -> None:
+        self.joined = np.zeros((2, *arrays["joined"].shape[1:2]), np.int64)
+        super().restore_known(arrays)
+        require(len(self.joined) == 2, "pairs that are not two rows")
+        for rows, side in zip(self.joined, self.live, strict=True):
+            at = rows - side.expired
+            require(((at >= 0) & (at < len(side))).all(), "a pair has no row")
 
     def stats(self) -> dict[str, int | float]:
         return super().stats() | {"pairs": int(self.counts[1])}

@@ -10,8 +10,10 @@ from skyband.data.columns import native_dtype, to_numpy
 from skyband.data.keys import hash_columns
 from skyband.data.order import order_by_value, sortable
 from skyband.data.retained_rows import RetainedRows
+from skyband.kernels.core.borrow import frozen
+from skyband.kernels.core.sorting import sort_runs
 
-__all__ = ["ranks_by_value", "row_store"]
+__all__ = ["by_value", "ranks_by_value", "row_store"]
 
 
 def row_store(schema: pa.Schema) -> RetainedRows:
@@ -63,3 +65,10 @@ def ranks_by_value(store: RetainedRows, slots: Ints) -> Ints:
         inverse = number[slots]
     columns = list(store.gather(distinct).values())
     return _value_ranks(columns, len(distinct))[inverse]
+
+
+def by_value(store: RetainedRows, slots: Ints, offsets: Ints) -> Ints:
+    """The slots of each run in the order of their rows' values."""
+    key = frozen(~ranks_by_value(store, slots))
+    order, _ = sort_runs(key, key, frozen(offsets))
+    return slots[order]

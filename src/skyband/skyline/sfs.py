@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from skyband.contract.pane_by_pane import PaneByPane
-from skyband.contract.runs import Runs
+from skyband.contract.runs import Part, Runs
+from skyband.data.flat_state import Form, Forms
 from skyband.query.skyline import Skyline
 from skyband.skyline.live_rows import LiveRows
 from skyband.skyline.points import skylines
+from skyband.skyline.rows import by_value
 from skyband.skyline.single import SkylineSynopsis
 
 __all__ = ["Sfs"]
@@ -33,6 +37,7 @@ class Sfs(PaneByPane, SkylineSynopsis):
     """
 
     saved_arrays = ("counts",)
+    saved_forms: ClassVar[Forms] = {"counts": Form(1)}
     saved_parts = (("", "live"),)
 
     def __init__(self, query: Skyline) -> None:
@@ -56,7 +61,10 @@ class Sfs(PaneByPane, SkylineSynopsis):
         low, high = np.searchsorted(live.pane, (first, end))
         whole = np.array([0, high - low])
         kept, offsets = skylines(live.points[low:high], live.segment[low:high], whole, self.counts)
-        return self.answer(live.store, kept + low + live.gone, offsets, np.zeros(1, np.int64))
+        slots = by_value(live.store, kept + low + live.gone, offsets)
+        rows = Part(offsets, live.store.gather(slots))
+        one = Runs(np.zeros(1, np.int64), np.zeros(1, np.int32), {"rows": rows})
+        return one.slice(0, min(1, len(rows)))
 
     # State ------------------------------------------------------------------------------------
 

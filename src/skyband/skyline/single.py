@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pyarrow as pa
 
-from skyband.arrays import Ints
 from skyband.contract.checks import QuickTests, faults, named, no_nan, null_tests
 from skyband.contract.rows import Faults, Rows
-from skyband.contract.runs import Part, Runs, offsets_of
+from skyband.contract.runs import Part, Runs
 from skyband.data.column_store import ColumnStore
 from skyband.data.columns import output_type
-from skyband.data.retained_rows import RetainedRows
 from skyband.query.skyline import Skyline
 from skyband.skyline.base import DominanceSynopsis
 from skyband.skyline.points import Preferences
-from skyband.skyline.rows import ranks_by_value
 
 __all__ = ["SkylineSynopsis"]
 
@@ -65,14 +61,3 @@ class SkylineSynopsis(DominanceSynopsis[Skyline]):
     def combine(self, runs: Runs) -> Runs:
         runs = runs.united()
         return runs.with_parts(rows=self.skyline_of(runs.parts["rows"]))
-
-    # Answers ----------------------------------------------------------------------------------
-
-    def answer(self, store: RetainedRows, slots: Ints, offsets: Ints, stamps: Ints) -> Runs:
-        """Partial answers from retained rows: one run of slots for each stamp."""
-        lengths = np.diff(offsets)
-        some = np.flatnonzero(lengths)
-        ranks = ranks_by_value(store, slots)
-        order = np.lexsort((ranks, np.repeat(np.arange(len(lengths)), lengths)))
-        part = Part(offsets_of(lengths[some]), store.gather(slots[order]))
-        return Runs(stamps[some], np.zeros(len(some), np.int32), {"rows": part})

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 
 import numpy as np
 
-from skyband.arrays import Ints
+from skyband.arrays import Codes, Ints, Saved
 from skyband.contract.rows import Windows
-from skyband.contract.runs import Runs
+from skyband.contract.runs import Part, Runs, expand, offsets_of
+from skyband.data.flat_state import require
+from skyband.kernels.skyline.stabsky import PaneSkylines, Reads, Skylines
 from skyband.query.skyline import Skyline
-from skyband.skyline.graph import OPERATIONS, DominanceGraph
-from skyband.skyline.rows import row_store
+from skyband.skyline.graph import DominanceGraphs
+from skyband.skyline.rows import by_value, row_store
 from skyband.skyline.single import SkylineSynopsis
 
 __all__ = ["StabSky"]
 
 _SPARE = 1024
 """Up to this many slots may be unused before a store is compacted."""
+_NO_CODES = np.zeros(0, np.int32)
 
 
 class StabSky(SkylineSynopsis):
@@ -47,48 +50,85 @@ class StabSky(SkylineSynopsis):
     [1, 4]
     """
 
-    saved_parts = (("graph/", "graph"), ("rows/", "store"))
+    many_groups = True
+    many_readers = True
+    saved_parts = (("graphs/", "graphs"), ("rows/", "store"))
 
     def __init__(self, query: Skyline) -> None:
         super().__init__(query)
-        self.graph = DominanceGraph(self.shown_prefer.dimensions)
+        self.graphs = DominanceGraphs(self.shown_prefer.dimensions)
 
     def start(self) -> None:
-        self.graph = DominanceGraph(self.shown_prefer.dimensions)
+        self.graphs = DominanceGraphs(self.shown_prefer.dimensions)
         self.store = row_store(self.output())
 
-    def fold(self, panes: Runs, windows: Windows, final: bool = False) -> Runs | None:
-        slots, offsets = self._fold(panes, windows.first, windows.end)
-        store = self.store
-        found = self.answer(store, slots, offsets, windows.number) if len(windows) else None
-        if len(store) > 2 * len(self.graph) + _SPARE:
-            store.compact(self.graph.slot)
-            self.graph.slot = np.arange(len(self.graph))
-        return found
+    def fold(self, panes: Runs, windows: Windows) -> Runs | None:
+        return self.fold_readers(panes, [windows])[0]
 
-    def _fold(self, panes: Runs, first: Ints, end: Ints) -> tuple[Ints, Ints]:
+    def fold_readers(self, panes: Runs, windows: Sequence[Windows]) -> list[Runs | None]:
         part = panes.parts["rows"]
         slots = self.store.append(part.columns, len(part))
-        points, segment = self.points_of(part)
-        return self.graph.fold(points, segment, slots, part.offsets, panes.stamp, first, end)
+        rows = PaneSkylines(*self.points_of(part), slots, part.offsets, panes.stamp, panes.group)
+        every, reader = Windows.merged(windows)
+        oldest = every.end - self.query.window.panes.per_window
+        group = _NO_CODES if every.group is None else every.group
+        reads = Reads(every.first, every.end, oldest, group)
+        skylines = self.graphs.fold(rows, reads, len(every.ranks))
+        answers: list[Runs | None] = [None] * len(windows)
+        if len(every):
+            skylines = self._by_value(skylines)
+            if len(every.ranks) > 1:  # in the order of answers, so that rows are gathered once
+                number = every.number[skylines.window]
+                skylines = _pick(skylines, np.lexsort((every.ranks[skylines.group], number)))
+            owner = reader[skylines.window]
+            for i, own in enumerate(windows):
+                if len(own):
+                    whole = len(windows) == 1
+                    mine = skylines if whole else _pick(skylines, np.flatnonzero(owner == i))
+                    answers[i] = self._rows_of(mine, every.number[mine.window])
+        if len(self.store) > 2 * len(self.graphs) + _SPARE:
+            self.graphs.tidy()
+            self.store.compact(self.graphs.slot)
+            self.graphs.slot = np.arange(len(self.graphs))
+        return answers
+
+    def _by_value(self, skylines: Skylines) -> Skylines:
+        slots = by_value(self.store, skylines.slot, skylines.offsets)
+        return skylines._replace(slot=slots)
+
+    def _rows_of(self, skylines: Skylines, number: Ints) -> Runs:
+        rows = Part(skylines.offsets, self.store.gather(skylines.slot))
+        return Runs(number, skylines.group, {"rows": rows})
 
     def partial(self, first: int, end: int, group: int | None = None) -> Runs:
-        slots = self.graph.read(first)
-        offsets = np.array([0, len(slots)])
-        return self.answer(self.store, slots, offsets, np.zeros(1, np.int64))
+        skylines = self._by_value(self.graphs.read(first, group))
+        return self._rows_of(skylines, skylines.window)
 
     # State ------------------------------------------------------------------------------------
 
-    def stats(self) -> dict[str, int | float]:
-        size = {"retained": len(self.graph), "state_bytes": self.nbytes}
-        return size | self.graph.stats()
+    def forget(self, groups: Codes) -> None:
+        self.graphs.forget(groups)
 
-    def tallies(self) -> Mapping[str, Ints]:
-        return {name: self.graph.counts[i : i + 1] for i, name in enumerate(OPERATIONS)}
+    def restore(self, arrays: Saved) -> None:
+        super().restore(arrays)
+        require(self.graphs.slot.max(initial=-1) < len(self.store), "a row has no slot")
+
+    def stats(self) -> dict[str, int | float]:
+        size = {"retained": len(self.graphs), "state_bytes": self.nbytes}
+        return size | self.graphs.stats()
 
     def _check(self) -> None:
-        self.graph._check()
-        assert (np.diff(self.graph.slot) > 0).all()
-        rows = self.store.gather(self.graph.slot)
-        points = self.shown_prefer.points(rows.__getitem__, len(self.graph))
-        assert np.array_equal(points, self.graph.points)
+        self.graphs._check()
+        places = self.graphs.places
+        slots = self.graphs.slot[places]
+        assert len(np.unique(slots)) == len(slots)
+        rows = self.store.gather(slots)
+        points = self.shown_prefer.points(rows.__getitem__, len(slots))
+        assert np.array_equal(points, self.graphs.points[places])
+
+
+def _pick(skylines: Skylines, pairs: Ints) -> Skylines:
+    """Only these pairs of window and group, in this order."""
+    lengths = np.diff(skylines.offsets)[pairs]
+    slot = skylines.slot[expand(skylines.offsets[pairs], lengths)]
+    return Skylines(skylines.window[pairs], skylines.group[pairs], offsets_of(lengths), slot)

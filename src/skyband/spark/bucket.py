@@ -95,10 +95,12 @@ def pane_table(number: int, arrays: Mapping[str, Any]) -> Ints:
 class StoredFold:
     """What is stored of a fold, and the fold itself once windows are due."""
 
-    def __init__(self, names: Sequence[str], clock: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self, names: Sequence[str], clock: dict[str, Any] | None = None, since: int | None = None
+    ) -> None:
         self.names = list(names)
         self.clock = clock
-        self.since: int | None = None
+        self.since = since
         """The first pane that a fold takes that was added to a running stream."""
         self.panes: Ints = np.zeros((0, 3), np.int64)
         """One row of pane, slot and bytes for each piece of a pane."""
@@ -120,8 +122,8 @@ class StoredFold:
     @staticmethod
     def of(header: Mapping[str, Any], panes: Ints) -> StoredFold:
         """The inverse of ``header``."""
-        stored = StoredFold(header["names"], header["clock"])
-        stored.since, stored.filled = header["since"], list(header["filled"])
+        stored = StoredFold(header["names"], header["clock"], header["since"])
+        stored.filled = list(header["filled"])
         stored.parts = {part: (slot, size) for part, slot, size in header["parts"]}
         stored.retained, stored.panes = header["retained"], panes.copy()
         return stored
@@ -222,14 +224,12 @@ class Bucket:
         self._changed = True
 
     def join(self, seen: int) -> None:
-        """Let new queries begin with the first window that starts at or after ``seen``."""
-        for stored in self.folds:
-            if stored.names[0] in self.added:
-                panes = [self.board.plans[name].window.panes for name in stored.names]
-                longest = max(panes, key=lambda each: each.size)
-                clock = TimeClock(longest, 0, self.plan.schemas, readers=panes)
-                clock.join(seen)
-                stored.clock, stored.since = clock.state(), clock.sealed
+        """Let each new query begin with its first window that starts at or after ``seen``."""
+        self.folds = [stored for stored in self.folds if stored.names[0] not in self.added]
+        for name in self.added:
+            clock = TimeClock(self.board.plans[name].window.panes, 0, self.plan.schemas)
+            clock.join(seen)
+            self.folds.append(StoredFold([name], clock.state(), clock.sealed))
 
     # Steps --------------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import uuid
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from skyband.spark.requirements import first_line
 __all__ = [
     "STATE_SCHEMA",
     "Claim",
+    "clear",
     "read_heads",
     "read_state",
     "recorded_identity",
@@ -123,9 +125,21 @@ class Claim:
     a first start fails before that, its leftovers do not keep another query from using the folder.
     """
 
-    def __init__(self, folder: str, plan: BoardPlan, session: Any) -> None:
+    def __init__(
+        self,
+        folder: str,
+        plan: BoardPlan,
+        session: Any,
+        sources: str = "",
+        columns: Any = None,
+    ) -> None:
+        """``columns`` is remembered beside the queries, if the caller gives it."""
         self.folder = folder
+        self.columns = columns
+        self.columns_before: Any = None
         self.plan = plan
+        self.sources = sources
+        """Differs if the sources do: Spark notes what it will read before a batch is computed."""
         self.session = session
         self.local = "://" not in folder
         self.run = uuid.uuid4().hex[:16]
@@ -133,7 +147,7 @@ class Claim:
         self.new = True
         """Whether the folder was empty or missing before."""
         self.outdated = False
-        """Whether queries were added to the job or taken away since the folder was claimed."""
+        """Whether queries or columns were added or taken away since the folder was claimed."""
         self.known: list[str] | None = None
         """The queries that the folder was used for; None if it is new, or has only one."""
         found = self._found()
@@ -159,14 +173,16 @@ class Claim:
     def withdraw(self) -> None:
         """Remove a folder that this start created, because the start failed."""
         if self.new and self.local and not self.claimed:
-            shutil.rmtree(self.folder, ignore_errors=True)
+            with suppress(OSError):  # what else is there stays
+                clear(Path(self.folder))
+                Path(self.folder).rmdir()
 
     def _found(self) -> Any:
         """The record in the folder; None if the folder is new."""
         if not self.local:
             return _found_by_spark(self.folder, self.session)
         path = Path(self.folder)
-        if not path.is_dir() or not any(path.iterdir()):
+        if not path.is_dir() or all(each.suffix == ".part" for each in path.iterdir()):
             return None
         if not self.mark.exists():
             raise EngineError(
@@ -176,27 +192,42 @@ class Claim:
         return _parsed(self.mark, self.mark.read_text(encoding="utf-8"))
 
     def _take(self, found: Any) -> None:
-        if not isinstance(found, dict) or "run" not in found:
+        told = found if isinstance(found, dict) else {}
+        if self.local and not told.get("claimed", told.get("engine") == "local"):
+            try:
+                self.plan.check_identity(told.get("identity"))
+                free = told.get("sources", self.sources) != self.sources
+            except SkybandError:
+                free = True
+            if free and "run" in told:  # left by a first start that failed before it wrote a batch
+                clear(Path(self.folder))
+                return
+        if told.get("engine") == "local":
+            raise EngineError(
+                f"the checkpoint {self.folder!r} was written by a local job; give the job on Spark "
+                "a folder of its own, or use engine = 'local'"
+            )
+        if "run" not in told:
             raise EngineError(
                 f"the checkpoint {self.folder!r} was written by Skyband 0.1 and does not record "
                 "its run; give a new folder: the job then reads its source from the start"
             )
         try:
-            self.plan.check_identity(found.get("identity"))
+            self.plan.check_identity(told.get("identity"))
         except SkybandError as problem:
-            if self.local and not found.get("claimed"):
-                # Left by a first start that failed before it wrote a batch.
-                shutil.rmtree(self.folder)
-                return
             raise EngineError(f"checkpoint {self.folder!r}: {problem}") from None
         self.run, self.new = str(found["run"]), False
         self.claimed = bool(found.get("claimed"))
-        self.outdated = found.get("identity") != self.plan.identity
+        self.columns_before = found.get("columns")
+        now = self.plan.identity, self.columns
+        self.outdated = (found.get("identity"), self.columns_before) != now
         known = found["identity"]["board"]
         self.known = list(known) if self.claimed and not self.plan.alone else None
 
     def _write(self) -> None:
-        told = {"run": self.run, "claimed": self.claimed, "identity": self.plan.identity}
+        told = {"run": self.run, "claimed": self.claimed, "sources": self.sources}
+        told["identity"] = self.plan.identity
+        told |= {} if self.columns is None else {"columns": self.columns}
         if not self.local:
             frame = self.session.createDataFrame([(json.dumps(told),)], "value string")
             frame.coalesce(1).write.text(f"{self.folder}/{_REMOTE}")
@@ -205,6 +236,15 @@ class Claim:
         draft = self.mark.with_name(f"{_MARK}.part")
         draft.write_text(json.dumps(told, indent=1), encoding="utf-8")
         draft.replace(self.mark)
+
+
+def clear(folder: Path) -> None:
+    """Empty a checkpoint that nobody has claimed; what a server keeps there stays."""
+    for path in sorted(folder.iterdir(), key=lambda each: each.name == _MARK):  # the mark last
+        if path.is_dir() and path.name != "serve":
+            shutil.rmtree(path)
+        elif not path.is_dir():
+            path.unlink()
 
 
 def _parsed(where: Path | str, text: str) -> Any:

@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from skyband.arrays import Array, State
 from skyband.contract.runs import Part, Runs
+from skyband.data.flat_state import require
 from skyband.data.keys import hash_array
 from skyband.data.packing import pack, schema_from_array, schema_to_array, unpack
 
@@ -140,7 +141,9 @@ def _typed(runs: Runs, told: dict[str, Any], types: pa.Schema) -> Runs:
 
 
 def _arrow(values: Array, kind: pa.DataType) -> pa.Array:
-    return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(values)])
+    found = pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(values)])
+    found.validate()  # a forged type may be wider than the numbers
+    return found
 
 
 # Whole numbers ------------------------------------------------------------------------------------
@@ -177,6 +180,7 @@ def narrowest(array: Array) -> tuple[int, int]:
 def _widened(small: Array, kind: str, least: int, first: int | None) -> Array:
     """The inverse of ``_narrow``."""
     dtype = np.dtype(kind)
+    require(dtype.kind in "iu", f"whole numbers of type {kind}")
     if first is None:
         wide: Array = small.astype(dtype)
         wide += dtype.type(least)

@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from skyband.answers.json_text import base64_text, json_text
 from skyband.contract.rows import Refused
+from skyband.data.columns import python_values
 from skyband.data.group_table import GroupTable
 from skyband.errors import DataError
 from skyband.spark.parcels import schema_of
@@ -85,7 +86,8 @@ def row_letters(
 ) -> pa.Table:
     """Letters for rows that a query refused before summarising them."""
     names = carried.record or tuple(n for n in rows.column_names if n not in carried.hidden)
-    records = [(json_text(row), "json") for row in rows.select(names).to_pylist()]
+    values = zip(*(python_values(rows.column(name)) for name in names), strict=True)
+    records = [(json_text(dict(zip(names, row, strict=True))), "json") for row in values]
     return _letters(source, carried, rows, reasons, records)
 
 

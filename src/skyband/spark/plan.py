@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -26,9 +27,10 @@ from skyband.data.group_table import GroupTable
 from skyband.data.time_axis import window_value
 from skyband.engine.clock import TimeClock
 from skyband.engine.fold import Fold
-from skyband.engine.intake import Intake, TimeLimits, refuse
+from skyband.engine.intake import Intake, refuse
 from skyband.engine.per_group import make_synopsis
 from skyband.engine.readers import fold_key, widest
+from skyband.engine.row_limits import RowLimits, TimeLimits
 from skyband.errors import EngineError
 from skyband.query.base import Query
 from skyband.spark.promises import PROMISE
@@ -80,6 +82,8 @@ class QueryPlan:
     """Whether rows carry their answer's guarantees; not part of the state's identity."""
     letters: bool = False
     """Whether bad rows are emitted as dead letters along with the answers."""
+    limits: RowLimits = field(default_factory=RowLimits)
+    """What a job takes of the rows; no part of the state's identity."""
     algorithm: str = field(init=False)
     """The name of the query's algorithm."""
     registered: registry.Algorithm = field(init=False)
@@ -288,6 +292,8 @@ class BoardPlan:
             spark = TimeLimits(0, (_LAST_MS + 1) * first.tick_ms - 1, _EARLY, _FAR)
             intake.limits = spark.within(intake.limits)
             intake.synopsis.foresee_late_rows()
+        # The clock is that of the process: a batch that is done again may be judged a little later.
+        intake.limit(first.limits, time.time())
         for source, schema in first.schemas.items():
             intake.bind(source, schema)
         return intake

@@ -99,13 +99,10 @@ def packed_answers(
 
 
 def plan_of(
-    df_or_mapping: Any, query: Query | Board, alone: bool | None = None, **settings: Any
+    df_or_mapping: Any, query: Query | Board, **settings: Any
 ) -> tuple[BoardPlan, dict[str, Any]]:
-    """Bind queries to the same sources; raises if one Spark query cannot answer them.
-
-    A query is ``alone`` unless it is given on a board, or a board says so of its only one.
-    """
-    alone = not isinstance(query, Mapping) if alone is None else alone
+    """Bind queries to the same sources; raises if one Spark query cannot answer them."""
+    alone = not isinstance(query, Mapping)
     queries = {name or ONLY: each for name, each in board_of(query).items()}
     several = isinstance(df_or_mapping, Mapping)
     _check_alike(queries, list(df_or_mapping) if several else [None])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +11,7 @@ import pyarrow as pa
 from skyband.arrays import Array, Hashes, Ints, Saved, State
 from skyband.contract.rows import Rows, Windows
 from skyband.contract.runs import Part, Runs, expand, offsets_of
+from skyband.data.flat_state import Form, Forms, require
 from skyband.data.keys import hash_kept
 from skyband.data.order import sortable
 from skyband.kernels.core.borrow import frozen
@@ -47,6 +48,7 @@ class SkybandDistinct(DistinctTopK):
 
     shortens = True
     saved_arrays = ("rows", "starts")
+    saved_forms: ClassVar[Forms] = {"starts": Form("starts", 0, ascends=True)}
     saved_parts = (("payload/", "payload"),)
 
     def __init__(self, query: TopK) -> None:
@@ -76,7 +78,7 @@ class SkybandDistinct(DistinctTopK):
         look = 4 * self.limit + 16
         runs = np.arange(len(rows.pane))
         pieces: list[tuple[Ints, Part]] = []
-        while len(runs):
+        while len(runs) or not pieces:
             part, whole = self._best_few(rows, score, tie, runs, look)
             done = whole | (part.lengths >= self.limit)
             pieces.append((runs[done], part.take(np.flatnonzero(done))))
@@ -122,7 +124,7 @@ class SkybandDistinct(DistinctTopK):
 
     # Panes ------------------------------------------------------------------------------------
 
-    def fold(self, panes: Runs, windows: Windows, final: bool = False) -> Runs | None:
+    def fold(self, panes: Runs, windows: Windows) -> Runs | None:
         if self.everyone is not None:
             self.everyone.take(self._named(panes))
             panes = panes.with_parts(rows=self._few(panes.parts["rows"]))
@@ -209,8 +211,13 @@ class SkybandDistinct(DistinctTopK):
 
     def restore(self, arrays: Saved) -> None:
         super().restore(arrays)
+        owners = self.starts[0] == 0 and self.starts[-1] == len(self.rows)
+        require(owners and self.payload.has(self.rows[:, kernel.SLOT]), "a row has no slot")
+        self.check_sealed(self.rows[:, kernel.PANE])
         if self.everyone is not None:
             self.everyone.restore(arrays)
+            for piece in self.everyone.pieces:
+                self.saved_runs(piece)
 
     def _check(self) -> None:
         k, columns = self.query.k, kernel

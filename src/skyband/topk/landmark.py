@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from skyband.contract.accumulated import Accumulated
-from skyband.contract.runs import Runs
+from skyband.contract.runs import Part, expand, offsets_of
 from skyband.topk.base import TopKSynopsis
 
 __all__ = ["BestRows"]
@@ -24,7 +24,7 @@ class BestRows(Accumulated, TopKSynopsis):
     [9, 5, 9, 7]
     """
 
-    def combine(self, runs: Runs) -> Runs:
-        runs = runs.united()
-        part = runs.parts["rows"].resorted(np.arange(len(runs)), self._order)
-        return runs.with_parts(rows=part.first_rows(self.query.k))
+    def _best(self, part: Part) -> Part:
+        order = self._order(part, np.repeat(np.arange(len(part.lengths)), part.lengths))
+        lengths = np.minimum(part.lengths, self.query.k)
+        return part.rows(order[expand(part.offsets[:-1], lengths)], offsets_of(lengths))

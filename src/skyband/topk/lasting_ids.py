@@ -1,8 +1,7 @@
 """``distinct`` over windows that no row leaves: decay and landmark windows.
 
-The order of two rows never changes there, so for ``distinct="best"`` k ids per group suffice (and,
-over a decay window, rows that may outlast theirs). For "latest" every id counts, because the row
-that ranks it may be replaced by a worse one.
+The order of two rows never changes there, so for ``distinct="best"`` k ids per group suffice. For
+"latest" every id counts, because the row that ranks it may be replaced by a worse one.
 """
 
 from __future__ import annotations
@@ -21,7 +20,6 @@ from skyband.query.topk import TopK
 from skyband.topk.base import ALL, TopKSynopsis
 from skyband.topk.decay import DecayedRows
 from skyband.topk.landmark import BestRows
-from skyband.topk.outlasting import cut, within_runs
 
 __all__ = ["DecayedIds", "LandmarkIds"]
 
@@ -30,7 +28,7 @@ class _Ids(Accumulated, TopKSynopsis):
     """One row per id in every summary and in the state. Exact.
 
     Cost: a sort of the rows of each pane, and of the groups of the state that have rows in it.
-    State: k ids per group for "best", and over a decay window a reserve; all ids for "latest".
+    State: k ids per group for "best", all ids for "latest".
     """
 
     def __init__(self, query: TopK) -> None:
@@ -44,9 +42,9 @@ class _Ids(Accumulated, TopKSynopsis):
         runs = super().summarise(rows)
         return runs.with_parts(rows=self._best(runs.parts["rows"]))
 
-    def combine(self, runs: Runs) -> Runs:
-        runs = runs.united()
-        return runs.with_parts(rows=self._best(runs.parts["rows"]))
+    def _best(self, part: Part) -> Part:
+        """The row that counts of each id; for "best" only those of the best k ids of each run."""
+        return _cut(part, *self._ranked(part)) if len(part) else part
 
     def _ids(self, part: Part) -> Hashes:
         same = self.query.id == self.query.score
@@ -63,7 +61,9 @@ class _Ids(Accumulated, TopKSynopsis):
         first = np.zeros(len(part), np.bool_)
         first[KeyIndex(expected=len(keys)).encode(keys[order]).fresh_rows] = True
         if self.query.distinct == "best":
-            first &= within_runs(first, part.offsets) <= self.query.k
+            ids = np.cumsum(first)
+            before = np.append(0, ids)[part.offsets[:-1]]
+            first &= ids - np.repeat(before, part.lengths) <= self.query.k
         return order, first
 
     def read(self, kept: Runs, end: int) -> Runs:
@@ -85,15 +85,11 @@ class LandmarkIds(_Ids, BestRows):
     [9, 5, 7, 5]
     """
 
-    def _best(self, part: Part) -> Part:
-        """The row that counts of each id; for "best" only those of the best k ids of each run."""
-        return cut(part, *self._ranked(part)) if len(part) else part
-
 
 class DecayedIds(_Ids, DecayedRows):
     """``decay-distinct``: each id once, with its best row by decayed score, or its latest one.
 
-    A row of "best" is dropped if its id has a better one that is gone no earlier, or k ids have.
+    Ids of "latest" are forgotten once their latest row is older than 1,000 half-lives.
 
     >>> import pyarrow as pa, skyband as sb
     >>> rows = pa.table({"t": [0, 3, 9], "id": ["a", "b", "a"], "x": [9.0, 5.0, 1.0]})
@@ -103,9 +99,23 @@ class DecayedIds(_Ids, DecayedRows):
     [9.0, 5.0]
     """
 
-    def __init__(self, query: TopK) -> None:
-        super().__init__(query)
-        self.outlasts = query.distinct == "best"  # the latest row of an id is the last to go
+    def shard(self, source: str, batch: pa.RecordBatch, shards: int) -> Ints:
+        if self.query.groups:
+            return DecayedRows.shard(self, source, batch, shards)
+        return super().shard(source, batch, shards)
 
-    def _owners(self, part: Part) -> Ints:
-        return self._ids(part).view(np.int64)
+    def _remembered(self, kept: Runs, end: int) -> Runs:
+        part = kept.part("rows")
+        if self.query.distinct == "best" or not len(part):
+            return super()._remembered(kept, end)
+        alive = self.decay.alive(part["tie"], self.decay.panes.pane_start(end))
+        if alive.all():
+            return kept
+        kept = kept.with_parts(rows=_cut(part, np.arange(len(part)), alive))
+        return kept.take(kept.parts["rows"].lengths > 0)
+
+
+def _cut(part: Part, order: Ints, chosen: Mask) -> Part:
+    """Some rows of each run, in this order."""
+    ends = np.append(0, np.cumsum(chosen))[part.offsets]
+    return part.rows(order[chosen], ends)

@@ -11,6 +11,7 @@ import pyarrow as pa
 from skyband.arrays import Array, Codes, Hashes, Ints, Saved, State, grown
 from skyband.contract.rows import Rows, Windows
 from skyband.contract.runs import Part, Runs, offsets_of, run_starts
+from skyband.data.flat_state import Form, admitted, require
 from skyband.data.keys import KeyIndex, hash_array, hash_kept, owned_keys
 from skyband.data.order import sortable
 from skyband.data.packing import prefixed, under
@@ -32,6 +33,7 @@ _SMALL = 64  # rows of such a pane, on average
 class LatestTopK(DistinctTopK):
     """Keeps the latest row of each live id: a leaderboard of current scores.
 
+    Of an id's rows with equal times, the one that comes first in row order counts: the best score.
     Cost: O(1) per row, and one pass over the live ids per answer; if many windows of few rows are
     read at once, one pass for all of them and O(k) per row that is among the best. State: one row
     per live id and group. Exact. What a row replaces need not be kept, because it expires no later.
@@ -87,7 +89,7 @@ class LatestTopK(DistinctTopK):
 
     # Panes ------------------------------------------------------------------------------------
 
-    def fold(self, panes: Runs, windows: Windows, final: bool = False) -> Runs | None:
+    def fold(self, panes: Runs, windows: Windows) -> Runs | None:
         many = len(windows) >= _MANY and len(panes.part("rows")) <= _SMALL * len(windows)
         if many:
             return self._fold_at_once(panes, windows)
@@ -255,10 +257,15 @@ class LatestTopK(DistinctTopK):
 
     def restore(self, arrays: Saved) -> None:
         self.index = KeyIndex()
-        self.index.encode(arrays["hashes"])
-        for name in _BY_CODE:
-            setattr(self, name, np.array(arrays[name]))
+        like = {name: getattr(self, name) for name in _BY_CODE} | {"hashes": np.zeros(0, np.uint64)}
+        forms = dict.fromkeys(like, Form("ids")) | {"group": Form("ids", 0)}
+        saved = admitted(arrays, like, forms)
+        self.index.encode(saved.pop("hashes"))
+        for name, array in saved.items():
+            setattr(self, name, array)
         self.store.restore(under(arrays, "store/"))
+        require(self.index.bound == len(self.key), "an id is there twice")
+        require(len(self.store) == len(self.key) or not self.store.stores, "an id has no row")
 
     def stats(self) -> dict[str, int | float]:
         return {"retained": len(self.index), "state_bytes": self.nbytes}

@@ -7,6 +7,7 @@ import numpy as np
 from skyband.arrays import Ints, Saved, State
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Runs
+from skyband.data.flat_state import Form, admitted, require
 from skyband.kernels.topk import mintopk as kernel
 from skyband.kernels.topk.mintopk import Predicted, fold_predicted, new_predicted
 from skyband.query.topk import TopK
@@ -64,7 +65,19 @@ class MinTopK(SingleGroup):
 
     def restore(self, arrays: Saved) -> None:
         super().restore(arrays)
-        self.state = Predicted(*(arrays[name].copy() for name in Predicted._fields))
+        meta, windows = self.state.meta, len(self.state.low)
+        forms = {"low": Form(windows), "size": Form(windows), "meta": Form(len(meta))}
+        self.state = Predicted(**admitted(arrays, self.state._asdict(), forms))
+        rows, low, size, meta = self.state
+        first, last = int(meta[kernel.NEXT_WINDOW]), int(meta[kernel.KNOWN_WINDOW])
+        known = 0 <= self._length <= len(rows) and last - first < windows
+        require(known, "windows that it does not know")
+        if first > np.iinfo(np.int64).min:
+            at = np.arange(first, last + 1) % windows
+            require(((size[at] >= 0) & (size[at] <= self.query.k)).all(), "too many rows")
+            at = at[size[at] > 0]
+            require(((low[at] >= 0) & (low[at] < self._length)).all(), "a window without rows")
+        require(self.payload.has(self._slots()), "a row has no slot")
 
     def stats(self) -> dict[str, int | float]:
         own = sum(array.nbytes for array in self.state)

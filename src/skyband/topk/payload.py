@@ -73,6 +73,10 @@ class Value:
     def restore(self, arrays: Saved) -> None:
         """Nothing was kept."""
 
+    def has(self, slots: Ints) -> bool:
+        """Whether these are slots of rows: any slot is a valid value."""
+        return True
+
     def _check(self, slots: Ints) -> None:
         """There is nothing to check: any slot is a valid value."""
 
@@ -94,6 +98,10 @@ class Payload(RetainedRows):
     def crowded(self, live: int) -> bool:
         """Whether dropped rows outnumber the live ones, of which there are ``live``."""
         return len(self) > 2 * live + _SLACK
+
+    def has(self, slots: Ints) -> bool:
+        """Whether these are slots of rows."""
+        return not len(slots) or 0 <= slots.min() <= slots.max() < len(self)
 
     def _check(self, slots: Ints) -> None:
         """Assert that the slots of live rows are distinct, and no more than there are rows."""

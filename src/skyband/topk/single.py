@@ -51,7 +51,7 @@ class SingleGroup(TopKSynopsis):
     def _renumber(self, place: Ints) -> None:
         """Replace each slot ``s`` by ``place[s]``."""
 
-    def fold(self, panes: Runs, windows: Windows, final: bool = False) -> Runs | None:
+    def fold(self, panes: Runs, windows: Windows) -> Runs | None:
         slots = self.payload.add(panes.parts["rows"])
         rows, cuts = self._run(panes, slots, windows)
         found = self._partial(rows, cuts, windows.number) if len(windows) else None

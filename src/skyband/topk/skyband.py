@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from skyband.arrays import Array, Codes, Ints, Saved, State, copied
 from skyband.contract.rows import NO_WINDOWS, Rows, Windows
-from skyband.contract.runs import Part, Runs, pick
+from skyband.contract.runs import Part, Runs, expand, offsets_of, pick
+from skyband.data.flat_state import Form, admitted, require
 from skyband.kernels.core.borrow import frozen
 from skyband.kernels.topk import kskyband as kernel
+from skyband.kernels.topk.kskyband_best import PANE
+from skyband.kernels.topk.kskyband_group import BASE, CAP
 from skyband.kernels.topk.one_pane import sorted_panes
 from skyband.query.topk import TopK
 from skyband.topk.base import TopKSynopsis
@@ -41,12 +45,14 @@ class SkybandTopK(TopKSynopsis):
 
     many_groups = True
     shortens = True
+    many_readers = True
     saved_parts = (("payload/", "payload"),)
 
     def __init__(self, query: TopK) -> None:
         super().__init__(query)
         self.band = kernel.Skyband(query.k)
         self.payload: Payload | Value = Payload({})
+        self.served: Sequence[TopK] = (query,)
         self.preselection: Lasting | None = Lasting(query)
         self.long_chunks = self.preselection.long_chunks
         self._waiting: Runs | None = None
@@ -63,6 +69,10 @@ class SkybandTopK(TopKSynopsis):
         types = {name: self.schema.field(name).type for name in self._payload}
         return payload_for(types, self.query.keep)
 
+    def serve(self, queries: Sequence[TopK]) -> None:
+        self.served = tuple(queries)
+        self.preselection = Lasting(self.query, queries)
+
     def foresee_late_rows(self) -> None:
         self.preselection = None
 
@@ -70,7 +80,7 @@ class SkybandTopK(TopKSynopsis):
         found = None if self.preselection is None else self.preselection.of(rows, score, tie)
         return super()._select(rows, score, tie) if found is None else found
 
-    def fold(self, panes: Runs, windows: Windows, final: bool = False) -> Runs | None:
+    def fold(self, panes: Runs, windows: Windows) -> Runs | None:
         if self._are_alone(panes, windows):
             if len(windows):
                 return self._answer_alone(panes, windows)
@@ -82,11 +92,44 @@ class SkybandTopK(TopKSynopsis):
             found = self._read(panes, windows)
         else:
             self._advance(panes, windows)
+        self._tidy()
+        return found
+
+    def _tidy(self) -> None:
+        """Compact the payload once most of its rows were dropped."""
         if self.payload.crowded(self.band.retained):
             slots = self.band.slots()
             self.payload.compact(slots)
             self.band.renumber(np.arange(len(slots)))
-        return found
+
+    def fold_readers(self, panes: Runs, windows: Sequence[Windows]) -> list[Runs | None]:
+        if len(windows) == 1:
+            return super().fold_readers(panes, windows)
+        if not any(map(len, windows)):
+            self._advance(panes, NO_WINDOWS)
+            return [None] * len(windows)
+        merged, of = Windows.merged(windows)
+        oldest, ranks = merged.end - self.query.window.panes.per_window, merged.ranks
+        groups = np.argsort(ranks).astype(np.int32) if len(ranks) > 1 else _ONE
+        readers = kernel.Readers(of, np.array([q.k for q in self.served]), oldest, groups)
+        tops = self._advance(panes, merged, readers)
+        self._tidy()
+        return [
+            self._partial_of(tops, np.flatnonzero(of[tops.window] == i), merged.number)
+            if len(windows[i])
+            else None
+            for i in range(len(windows))
+        ]
+
+    def _partial_of(self, tops: kernel.Tops, pairs: Ints, number: Ints) -> Runs:
+        """The answers of one reader, which are these pairs of window and group."""
+        lengths = np.diff(tops.offsets)[pairs]
+        rows, cuts = expand(tops.offsets[:-1][pairs], lengths), offsets_of(lengths)
+        own = kernel.Tops(
+            tops.window[pairs], tops.group[pairs], cuts, tops.slot[rows], tops.key[rows],
+            tops.tie[rows],
+        )  # fmt: skip
+        return self._partial(own, number[own.window])
 
     def _read(self, panes: Runs, windows: Windows) -> Runs:
         tops = self._advance(panes, windows)
@@ -158,14 +201,18 @@ class SkybandTopK(TopKSynopsis):
         tops = self.band.read(first, end, order.astype(np.int32))
         return self._partial(tops, np.zeros(len(tops.group), np.int64))
 
-    def _advance(self, panes: Runs, windows: Windows) -> kernel.Tops:
+    def _advance(
+        self, panes: Runs, windows: Windows, readers: kernel.Readers | None = None
+    ) -> kernel.Tops:
         part = panes.parts["rows"]
         slots = self.payload.add(part)
         runs = (panes.stamp, panes.group, part.offsets, part["key"], part["tie"], slots)
         if windows.group is None:
             one = len(windows.ranks) == 1
             order = _ONE if one else np.argsort(windows.ranks).astype(np.int32)
-            return self.band.fold(*runs, windows.first, windows.end, order)
+            return self.band.fold(*runs, windows.first, windows.end, order, readers)
+        if readers is not None:  # in the order of groups already
+            return self.band.fold_each(*runs, windows.first, windows.end, windows.group, readers)
         by_group = np.lexsort((windows.number, windows.group))
         tops = self.band.fold_each(
             *runs, windows.first[by_group], windows.end[by_group], windows.group[by_group]
@@ -188,9 +235,15 @@ class SkybandTopK(TopKSynopsis):
 
     def restore(self, arrays: Saved) -> None:
         own = {n: a for n, a in arrays.items() if not n.startswith("payload/")}
+        blank = kernel.Skyband(self.query.k)
+        like = {"rows": blank.rows, "order": blank.order, "groups": blank.groups}
+        own = admitted(own, like, {"order": Form("rows", 0), "rows": Form("rows")})
+        require(_apart(own, self.query.k), "the rows of groups overlap")
         self.band = kernel.Skyband.from_arrays(self.query.k, **own)
         self._waiting, self._waiting_answered = None, True
         super().restore(arrays)
+        require(self.payload.has(self.band.slots()), "a row has no slot")
+        self.check_sealed(own["rows"][:, PANE])
 
     def stats(self) -> dict[str, int | float]:
         retained, state = self.band.retained, self.band.nbytes + self.payload.nbytes
@@ -202,3 +255,27 @@ class SkybandTopK(TopKSynopsis):
     def _check(self) -> None:
         self.band._check()
         self.payload._check(self.band.slots())
+
+
+def _apart(saved: State, k: int) -> bool:
+    """Whether each group has a stretch of rows of its own, and all its indices lie in there."""
+    rows, order, groups = (saved[name] for name in ("rows", "order", "groups"))
+    used = len(order)
+    groups = groups[np.lexsort((groups[:, CAP], groups[:, BASE]))]
+    base, cap, top, rest, front, back, best, large = groups.T
+    if (groups < 0).any() or (groups > used).any():
+        return False
+    steps = np.stack([top, rest, front, front + back, cap, np.full(len(groups), used)])
+    ends = base + cap
+    simple = (large > 0) | ((top == 0) & (rest == front))
+    listed = best == np.where(large > 0, np.minimum(k, back), back)
+    in_steps = (steps[1:] >= steps[:-1]).all() and (top <= k).all() and ends.max(initial=0) <= used
+    if not (in_steps and (base[1:] >= ends[:-1]).all() and simple.all() and listed.all()):
+        return False
+    behind = expand(base + front, back)
+    in_order = np.diff(rows[behind, PANE]) >= 0
+    if not in_order[np.repeat(base, back)[1:] == np.repeat(base, back)[:-1]].all():
+        return False
+    named = order[expand(base, best)]
+    low, high = np.repeat(front, best), np.repeat(front + back, best)
+    return bool(((named >= low) & (named < high)).all())

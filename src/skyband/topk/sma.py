@@ -9,6 +9,7 @@ from skyband.arrays import Ints, Saved, State
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Runs
 from skyband.data.columns import native_dtype
+from skyband.data.flat_state import Form, admitted, require
 from skyband.kernels.core.patient import patient
 from skyband.kernels.topk import sma as kernel
 from skyband.kernels.topk.sma import Monitored, fold_monitored, new_monitored
@@ -93,10 +94,26 @@ class Sma(SingleGroup):
         old = "step" not in found  # version 0.1 wrote other cells and no threshold
         if old:
             found |= {"step": np.ones(1), "meta": np.append(found["meta"], 0)}
-        self.state = Monitored(**found)
+        lengths = {"cells": kernel.CELLS, "meta": len(self.state.meta), "step": 1}
+        forms = {name: Form(length) for name, length in lengths.items()}
+        if not old:  # the others are laid out again
+            forms["cells"] = Form(kernel.CELLS, -1, len(found["live"]))
+        self.state = Monitored(**admitted(found, self.state._asdict(), forms))
+        self._admit()
         self.state.meta[kernel.FLOATS] = floats
         if old:
             self.state = rebuild(self.state, len(self.state.live))
+
+    def _admit(self) -> None:
+        """Refuse a state whose rows or queues lie outside of it."""
+        (live, _, band, meta, _), room = self.state, len(self.state.live)
+        inside = 0 <= meta[kernel.HEAD] < room and 0 <= meta[kernel.LIVE] <= room
+        require(inside and 0 <= meta[kernel.BAND] <= len(band), "more rows than it has")
+        ahead = live[self._live(), kernel.NEXT]
+        require(((ahead >= -1) & (ahead < room)).all(), "a queue leaves its rows")
+        self.check_sealed(live[self._live(), kernel.PANE])
+        slots = np.append(self._slots(), band[: meta[kernel.BAND], kernel.SLOT])
+        require(self.payload.has(slots), "a row has no slot")
 
     def stats(self) -> dict[str, int | float]:
         meta = self.state.meta

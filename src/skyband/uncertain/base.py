@@ -30,6 +30,7 @@ from skyband.contract.rows import Faults, Rows
 from skyband.contract.runs import Part, Runs, expand, offsets_of
 from skyband.contract.synopsis import Synopsis
 from skyband.data.columns import output_type, to_numpy
+from skyband.data.flat_state import require
 from skyband.data.keys import hash_kept
 from skyband.data.order import row_order, scores_of, sortable
 from skyband.kernels.core.sorting import sort_runs
@@ -113,6 +114,11 @@ class UncertainSynopsis(Synopsis[UncertainTopK]):
             return {query.score: chances}
         return tests | {query.probability: chances}
 
+    def saved_runs(self, runs: Runs, sealed: bool = True) -> Runs:
+        prob = super().saved_runs(runs, sealed).part("rows").columns.get("prob", np.zeros(0))
+        require(((prob > 0) & (prob <= 1)).all(), "a probability outside of (0, 1]")
+        return runs
+
     def summarise(self, rows: Rows) -> Runs:
         score = rows.numpy(self.query.score)
         prob = rows.numpy(self.query.probability)
@@ -120,7 +126,7 @@ class UncertainSynopsis(Synopsis[UncertainTopK]):
         look = _FIRST_LOOK * self.query.k + 16
         pieces: list[tuple[Ints, Part]] = []
         runs = np.arange(len(rows.pane))
-        while len(runs):
+        while len(runs) or not pieces:
             part, whole = self._best(rows, score, prob, tie, runs, look)
             if self.keeps_all:
                 return rows.runs({"rows": part})

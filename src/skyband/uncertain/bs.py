@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from skyband.arrays import Ints, Saved
+from skyband.data.flat_state import Form, admitted, require
 from skyband.kernels.uncertain import ordered as o
 from skyband.kernels.uncertain.compact import compact_end
 from skyband.kernels.uncertain.ordered import Sorted, sorted_fold, sorted_read
@@ -70,7 +71,9 @@ class SortedWindow(WindowedSynopsis):
 
     def _load(self, arrays: Saved) -> None:
         # A snapshot does not hold the order of rows: it is rebuilt here.
-        num, rows, half = arrays["num"], self.store.rows, o.BLOCK // 2
+        num = admitted(arrays, {"num": self._sorted.num}, {"num": Form(o.NUMBERS, 0)})["num"]
+        rows, half = self.store.rows, o.BLOCK // 2
+        require(num[o.LOW] <= num[o.HIGH] == len(self.store), "rows that are not there")
         live = np.arange(num[o.LOW], num[o.HIGH])
         order = live[np.lexsort((live, -rows.pane[live], ~rows.key[live]))]
         blocks = [order[i : i + half] for i in range(0, len(order), half)]

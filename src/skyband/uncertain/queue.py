@@ -9,6 +9,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from skyband.arrays import Ints, Saved
+from skyband.data.flat_state import Form, admitted, require
 from skyband.kernels.uncertain import queue as q
 from skyband.kernels.uncertain.compact import compact_end
 from skyband.kernels.uncertain.queue import Queue
@@ -17,6 +18,9 @@ from skyband.query.uncertain import UncertainTopK
 from skyband.uncertain.windowed import WindowedSynopsis
 
 __all__ = ["Kernels", "QueueSynopsis"]
+
+
+_MOST_ROOM = 1 << 40
 
 
 class Kernels(NamedTuple):
@@ -83,7 +87,17 @@ class QueueSynopsis(WindowedSynopsis):
         return self._queue._asdict()
 
     def _load(self, arrays: Saved) -> None:
-        self._queue = Queue(**arrays)
+        rows = len(self.store)
+        forms = {"arena": Form("arena", 0, rows), "num": Form(q.NUMBERS, 0)}
+        self._queue = Queue(**admitted(arrays, self._queue._asdict(), forms))
+        arena, entry, num = self._queue
+        require(num[q.FIRST] <= num[q.LAST] <= len(entry), "entries that are not there")
+        require(num[q.TAIL] <= num[q.FRESH] <= num[q.HIGH] == rows, "rows that are not there")
+        require(0 < num[q.ROOM] <= _MOST_ROOM, "a buffer without room")
+        lists = entry[num[q.FIRST] : num[q.LAST], : q.OLDEST]
+        inside = ((lists >= 0) & (lists <= len(arena))).all() and (lists[:, q.SIZE] > 0).all()
+        begins = np.append(lists[:, q.BEGIN], len(arena))
+        require(inside and (lists.sum(axis=1) <= begins[1:]).all(), "lists that overlap")
 
     def stats(self) -> dict[str, int | float]:
         num = self._queue.num

@@ -11,6 +11,7 @@ import pyarrow as pa
 from skyband.arrays import Ints, Saved, State, grown
 from skyband.contract.runs import Part, Runs
 from skyband.data.column_store import ColumnStore
+from skyband.data.flat_state import Form, admitted, require
 from skyband.data.packing import prefixed, under
 from skyband.data.retained_rows import RetainedRows
 from skyband.kernels.uncertain.types import Readings
@@ -92,12 +93,19 @@ class UncertainRows:
 
     def restore(self, state: Saved) -> None:
         """Restore what ``state`` returned."""
-        self.arrays = {name: np.array(state[name], dtype) for name, dtype in _COLUMNS.items()}
+        like = {name: np.zeros(0, dtype) for name, dtype in _COLUMNS.items()}
+        forms = dict.fromkeys(like, Form("rows")) | {"pane": Form("rows", ascends=True)}
+        self.arrays = admitted(state, like, forms)
         self.length = len(self.arrays["key"])
+        prob = self.arrays["prob"]
+        require(((prob > 0) & (prob <= 1)).all(), "a probability outside of (0, 1]")
         self.rows = self._view()
         if self.ids is not None:
             self.ids.restore(under(state, "ids/"))
         self.kept.restore(under(state, "kept/"))
+        known = [] if self.ids is None else [len(self.ids)]
+        known += [len(self.kept)] if self.kept.stores else []
+        require(all(each == self.length for each in known), "a row has no id")
 
     def _check(self) -> None:
         pane, key = self.arrays["pane"][: self.length], self.arrays["key"][: self.length]

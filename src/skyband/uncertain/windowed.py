@@ -9,6 +9,7 @@ import numpy as np
 from skyband.arrays import Floats, Ints, Saved, State
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Part, Runs, offsets_of
+from skyband.data.flat_state import Form, admitted, require
 from skyband.data.packing import prefixed, under
 from skyband.kernels.core.patient import patient
 from skyband.kernels.uncertain import compact, types
@@ -50,7 +51,6 @@ class WindowedSynopsis(UncertainSynopsis):
     """
 
     shortens = True
-    finishes = True
 
     def __init__(self, query: UncertainTopK) -> None:
         super().__init__(query)
@@ -108,7 +108,14 @@ class WindowedSynopsis(UncertainSynopsis):
         rows = self.store.gather(slots, offsets_of(lengths))
         return Runs(stamp, stamp.astype(np.int32), {"rows": rows})
 
-    def fold(self, panes: Runs, windows: Windows, final: bool = False) -> Runs | None:
+    def fold(self, panes: Runs, windows: Windows) -> Runs | None:
+        return self._fold(panes, windows, final=False)
+
+    def answers(self, panes: Runs, windows: Windows) -> Runs | None:
+        # Most windows show what the one before them did, so an answer is computed once for them.
+        return self._fold(panes, windows, final=True)
+
+    def _fold(self, panes: Runs, windows: Windows, final: bool) -> Runs | None:
         slots, chance, ends = self._run(panes, windows.first, windows.end, final)
         if final:
             part = self._shown(self.store.gather(slots, ends, ("key", "prob")), chance)
@@ -176,6 +183,8 @@ class WindowedSynopsis(UncertainSynopsis):
         else:
             self._rebuilt += 1
             self._set_head(*self._compact_set(first))
+            # Of a forged snapshot it may have rows that have expired, and would do so for ever.
+            require(self._head.oldest >= first, "a compact set with rows that have expired")
 
     def _compact_set(self, first: int) -> tuple[Ints, bool]:
         """The compact set of panes from ``first`` on, and False; if none, all rows and True."""
@@ -236,8 +245,12 @@ class WindowedSynopsis(UncertainSynopsis):
     def restore(self, arrays: Saved) -> None:
         self.store.restore(under(arrays, "rows/"))
         self._load({name: np.array(a) for name, a in under(arrays, "own/").items()})
-        *_, is_open, oldest, _, _ = arrays["at"].tolist()
-        self._head = Head(np.array(arrays["head"]), bool(is_open), oldest)
+        like = {"at": _NONE, "head": _NONE, "rebuilt": _NONE}
+        forms = {"at": Form(8), "head": Form("head", 0, len(self.store))}
+        saved = admitted(arrays, like, forms)
+        *_, is_open, oldest, _, _ = saved["at"].tolist()
+        require(is_open or len(saved["head"]), "a compact set without rows")
+        self._head = Head(saved["head"], bool(is_open), oldest)
         self._rebuilt, self._cleanings = (int(n) for n in (*arrays["rebuilt"], 0)[:2])
         self._due = 2 * len(self.store) + _SPARE
 

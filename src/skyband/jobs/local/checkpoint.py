@@ -8,12 +8,16 @@
 A batch is entered in ``batches`` before its answers are written. After a crash, the job restores
 the snapshot and reads the batches after it once more, from the same places; sinks know the ones
 they have already written by their numbers. Snapshots are taken now and then; they shorten the list.
+
+The folder is claimed when the first batch has been computed. What a start left that failed before
+that does not keep another job from using it.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import time
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -24,7 +28,9 @@ import numpy as np
 
 from skyband.data.packing import pack, unpack
 from skyband.errors import EngineError
-from skyband.jobs.durable import sync, write_whole
+from skyband.jobs.durable import sync, write_whole, writing
+from skyband.jobs.job import Columns, check_columns
+from skyband.spark.checkpoint import clear
 
 __all__ = ["Batch", "Checkpoint", "append_line", "read_lines"]
 
@@ -41,17 +47,26 @@ class Batch:
     end: Mapping[str, Any] = field(default_factory=dict)
     closing: bool = False
     """Whether this is the end of a finite job, at which the last windows are answered."""
+    clock: float = field(default_factory=time.time)
+    """When it was read, in seconds since 1970; it decides which times are too far ahead."""
 
     def line(self) -> dict[str, Any]:
         """What is written into the list of batches."""
-        told = {"batch": self.number, "begin": self.begin, "end": self.end}
+        told = {"batch": self.number, "begin": self.begin, "end": self.end, "clock": self.clock}
         return {**told, "closing": True} if self.closing else told
 
 
 class Checkpoint:
     """The folder of a job's checkpoint."""
 
-    def __init__(self, folder: str, job: str, queries: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        folder: str,
+        job: str,
+        queries: Mapping[str, str],
+        sources: str = "",
+        columns: Columns | None = None,
+    ) -> None:
         if "://" in folder:
             raise EngineError(
                 f"checkpoint {folder!r} is not a local folder, which a local job needs; give a "
@@ -63,13 +78,16 @@ class Checkpoint:
             "version": _VERSION,
             "job": job,
             "queries": queries,
+            "sources": sources,
+            "columns": columns or {},
         }
         self.run = uuid.uuid4().hex[:16]
-        self._claim()
+        self.claimed = False
+        self._open()
 
     # The folder ----------------------------------------------------------------------------------
 
-    def _claim(self) -> None:
+    def _open(self) -> None:
         mark = self.folder / _MARK
         if not mark.exists():
             self._check_empty()
@@ -83,17 +101,39 @@ class Checkpoint:
                 f"{mark} is damaged ({problem}); restore the checkpoint from a copy, or start "
                 "from a new one"
             ) from problem
+        if self._is_free(found):
+            clear(self.folder)
+            self._write()
+            return
         self._check_identity(found)
-        self.run = str(found["run"])
-        if found["queries"] != dict(self.identity["queries"]):
+        self.run, self.claimed = str(found["run"]), found.get("claimed", True)
+        if any(found.get(name) != self.identity[name] for name in ("queries", "columns")):
+            self._write()
+
+    def _is_free(self, found: Any) -> bool:
+        """Whether all that is there was left by a first start that failed.
+
+        A batch that was entered is done again by the same job: its rows may not come twice.
+        """
+        if not isinstance(found, dict) or found.get("claimed", True):
+            return False
+        same = all(found.get(name) == value for name, value in self.identity.items())
+        return not (same and self.batches(-1))
+
+    def claim(self) -> None:
+        """Claim the folder for this job: a batch has been computed."""
+        if not self.claimed:
+            self.claimed = True
             self._write()
 
     def _write(self) -> None:
-        told = {"run": self.run, **self.identity}
+        told = {"run": self.run, "claimed": self.claimed, **self.identity}
         write_whole(self.folder / _MARK, json.dumps(told, indent=1).encode())
 
     def _check_empty(self) -> None:
-        if self.folder.is_dir() and any(self.folder.iterdir()):
+        if not self.folder.is_dir():
+            return
+        if any(each.suffix != ".part" for each in self.folder.iterdir()):  # what was cut off
             raise EngineError(
                 f"{str(self.folder)!r} is not empty and is not the checkpoint of a Skyband job; "
                 "give an empty folder as checkpoint, or the one this job was started with"
@@ -125,15 +165,13 @@ class Checkpoint:
                 f"the checkpoint {str(self.folder)!r} belongs to other queries: it has none of "
                 f"its queries in common with this job ({', '.join(there)}); give a new folder"
             )
+        check_columns(str(self.folder), told.get("columns"), self.identity["columns"])
 
     # Batches and snapshots -----------------------------------------------------------------------
 
     def batches(self, after: int) -> list[Batch]:
         """The batches after this one that have begun."""
-        found = [
-            Batch(line["batch"], line["begin"], line["end"], line.get("closing", False))
-            for line in read_lines(self.folder / "batches")
-        ]
+        found = [Batch(line.pop("batch"), **line) for line in read_lines(self.folder / "batches")]
         return [batch for batch in found if batch.number > after]
 
     def enter(self, batch: Batch) -> None:
@@ -170,7 +208,7 @@ class Checkpoint:
 def append_line(path: Path, line: Any) -> None:
     """Add one JSON line to a file and force it to disk."""
     new = not path.exists()
-    with path.open("ab") as file:
+    with writing(path), path.open("ab") as file:
         file.write(json.dumps(line).encode() + b"\n")
         file.flush()
         os.fsync(file.fileno())

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +65,12 @@ class Files(LocalSource):
         self.chosen = Chosen(where, section["columns"])
         check_files(where, section)
         self.lots: list[list[Any]] = read_lines(record)
-        self.known = {found[0] for lot in self.lots for found in lot}
+        self.known = {name: told for lot in self.lots for name, *told in lot}
+        """The size and time of change of each file that was found."""
+        self._looked = -_SETTLED
+        """When it was last checked that these files are as they were (monotonic clock)."""
+        self._growing: dict[str, tuple[list[int], float]] = {}
+        """How each file that was changed lately looks, and since when (monotonic clock)."""
         self._open: _Reader | None = None
         self._reading = Reading()
         self._time: str | None = None
@@ -126,11 +133,7 @@ class Files(LocalSource):
                     f"{self.where} {name!r} cannot be read any more ({problem.strerror}); put it "
                     "back: the job goes on where it was"
                 ) from None
-            if (now.st_size, now.st_mtime_ns) != (size, changed):
-                raise EngineError(
-                    f"{self.where} {name!r} has changed since the job began to read it; write new "
-                    "rows to new files, and give the job a new checkpoint"
-                )
+            self._check_same(name, now, [size, changed])
             for load in opened(path).loads(self._reading.needed):
                 names.append(name)
                 yield load
@@ -143,6 +146,10 @@ class Files(LocalSource):
             if last and not self.known:
                 raise
             return False
+        now = time.monotonic()
+        if last or now - self._looked >= _SETTLED:
+            self._check_known(found)
+            self._looked = now
         fresh = [self._found(path, last) for path in found if str(path) not in self.known]
         lot = self._in_order([each for each in fresh if each is not None])
         if self.files_per_batch is not None:
@@ -151,8 +158,23 @@ class Files(LocalSource):
             return False
         append_line(self.record, lot)
         self.lots.append(lot)
-        self.known |= {name for name, *_ in lot}
+        self.known |= {name: told for name, *told in lot}
         return True
+
+    def _check_known(self, paths: Sequence[Path]) -> None:
+        """Raise EngineError if a file that is still there was changed after it was found."""
+        for path in paths:
+            told = self.known.get(str(path))
+            if told is not None:
+                with suppress(FileNotFoundError):
+                    self._check_same(str(path), path.stat(), told)
+
+    def _check_same(self, name: str, now: os.stat_result, before: list[int]) -> None:
+        if _state_of(now) != before:
+            raise EngineError(
+                f"{self.where} {name!r} has changed since the job began to read it; write new "
+                "rows to new files, and give the job a new checkpoint"
+            )
 
     def _in_order(self, lot: list[Any]) -> list[Any]:
         """New files by their least times, if all of them are Parquet and say so; else by name."""
@@ -175,9 +197,22 @@ class Files(LocalSource):
             told = path.stat()
         except OSError:
             return None
+        name, state = str(path), _state_of(told)
         if not last and time.time() - told.st_mtime < _SETTLED:
-            return None
-        return [str(path), told.st_size, told.st_mtime_ns]
+            # Its time may be wrong, or in the future: what counts is that it stays as it is.
+            before, since = self._growing.get(name, (None, 0.0))
+            if state != before:
+                self._growing[name] = state, time.monotonic()
+                return None
+            if time.monotonic() - since < _SETTLED:
+                return None
+        self._growing.pop(name, None)
+        return [name, *state]
+
+
+def _state_of(found: os.stat_result) -> list[int]:
+    """What changes with a file: its size, and when it was changed."""
+    return [found.st_size, found.st_mtime_ns]
 
 
 def is_visible(path: Path) -> bool:

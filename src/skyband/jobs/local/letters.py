@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import numpy as np
 import pyarrow as pa
 
 from skyband.engine.intake import Intake
 from skyband.engine.per_group import make_synopsis
+from skyband.engine.row_limits import RowLimits
 from skyband.jobs.job import Job
 from skyband.jobs.local.source import LocalSource
 from skyband.jobs.rows import Sink, TableRows, written
 from skyband.jobs.sinks import make_sink
-from skyband.query import Query
 from skyband.spark.letters import LETTERS, Carried, row_letters
 
 __all__ = ["Letters"]
@@ -22,7 +22,8 @@ __all__ = ["Letters"]
 class Letters:
     """Writes the bad rows of each batch to the job's ``[dead_letters]``, if it has any."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Job, limits: Mapping[str, RowLimits]) -> None:
+        self.limits = limits
         self.queries = job.queries
         self.alone = job.alone
         self.sink: Sink[TableRows] | None = None
@@ -43,15 +44,19 @@ class Letters:
         tables: Mapping[str, pa.Table],
         sources: Mapping[str, LocalSource],
         counts: Mapping[str, int],
+        clock: float,
     ) -> None:
-        """Write the bad rows of a batch; ``counts`` are the bad rows of each query so far."""
-        worse = {n: q for n, q in self.queries.items() if counts[n] > self.counted.get(n, 0)}
+        """Write the bad rows of a batch that was judged at this moment.
+
+        ``counts`` are the bad rows of each query so far.
+        """
+        worse = [name for name in self.queries if counts[name] > self.counted.get(name, 0)]
         self.counted = dict(counts)
         if self.sink is None:
             return
         found = [sources[source].unread() for source in tables]
         found += [
-            self.of_rows(source, table, worse, sources[source].origin())
+            self.of_rows(source, table, worse, sources[source].origin(), clock)
             for source, table in tables.items()
             if worse
         ]
@@ -61,13 +66,14 @@ class Letters:
         self,
         source: str,
         table: pa.Table,
-        queries: Mapping[str, Query],
+        queries: Collection[str],
         origin: Mapping[str, pa.Array],
+        clock: float,
     ) -> pa.Table:
         """A letter for each row that is bad for some of these queries."""
         reasons: dict[int, list[str]] = {}
-        for name, query in queries.items():
-            for row, reason in _faults(query, source, table):
+        for name in queries:
+            for row, reason in self._faults(name, source, table, clock):
                 reasons.setdefault(row, []).append(reason if self.alone else f"{name}: {reason}")
         rows = sorted(reasons)
         bad = table.take(pa.array(rows, pa.int64()))
@@ -78,15 +84,18 @@ class Letters:
         carried = Carried(origin=hidden)
         return row_letters(source, carried, bad, ["; ".join(reasons[row]) for row in rows])
 
-
-def _faults(query: Query, source: str, table: pa.Table) -> list[tuple[int, str]]:
-    """The bad rows of a batch, judged once more, and why they are bad."""
-    intake = Intake(query, make_synopsis(query))
-    if source and source not in query.sources:
-        return []
-    taken = intake.take(source, table)
-    if taken.faults is None:
-        return []
-    rows = np.flatnonzero(taken.faults.mask).tolist()
-    shown = intake.widened(source, table.select(intake.bound[source].names))
-    return list(zip(rows, taken.faults.each(shown), strict=True))
+    def _faults(
+        self, name: str, source: str, table: pa.Table, clock: float
+    ) -> list[tuple[int, str]]:
+        """The bad rows of a batch, judged once more, and why they are bad."""
+        query = self.queries[name]
+        if source and source not in query.sources:
+            return []
+        intake = Intake(query, make_synopsis(query))
+        intake.limit(self.limits[name], clock)
+        taken = intake.take(source, table)
+        if taken.faults is None:
+            return []
+        rows = np.flatnonzero(taken.faults.mask).tolist()
+        shown = intake.widened(source, table.select(intake.bound[source].names))
+        return list(zip(rows, taken.faults.each(shown), strict=True))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 import socket
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -17,9 +16,7 @@ import pyarrow as pa
 from skyband.errors import EngineError, QueryError
 from skyband.jobs.ddl import arrow_schema
 from skyband.jobs.job import Section
-from skyband.jobs.local import librdkafka
 from skyband.jobs.local.chosen import Chosen
-from skyband.jobs.local.confluent import ClientReader
 from skyband.jobs.local.source import LocalSource, Place
 from skyband.jobs.local.topic_reader import ReaderError, Records, TopicReader, binary
 from skyband.jobs.places import client_options
@@ -27,8 +24,6 @@ from skyband.spark.json_records import read_records
 from skyband.spark.letters import LETTERS, RAW, Carried, unread
 
 __all__ = ["Kafka", "Socket", "check_messages"]
-
-log = logging.getLogger("skyband.jobs")
 
 Origin: TypeAlias = Callable[[], dict[str, pa.Array]]
 _ROWS = 1 << 18
@@ -44,7 +39,7 @@ _AHEAD = {
     "fetch.wait.max.ms": 100,
 }
 """What the client fetches beyond the next batch. More would not be in the processor's cache any
-longer when it is taken, which costs about a fifth more to fetch and take."""
+longer when it is taken."""
 _PATIENCE = 0.25
 """Seconds to wait for more records before a batch is closed."""
 
@@ -128,7 +123,7 @@ class Kafka(_Messages):
             **client_options(section),
         }
         with self._named():
-            self.reader = _open(self.topic, options)
+            self.reader = TopicReader(self.topic, options)
         self._at: dict[str, int] | None = None
         self._known: dict[str, int] = {}
         """The offsets after the last records when the job began. One that runs once stops there."""
@@ -259,15 +254,6 @@ class Kafka(_Messages):
             yield
         except ReaderError as problem:
             raise EngineError(f"{self.where} {problem}") from problem
-
-
-def _open(topic: str, options: Mapping[str, Any]) -> TopicReader:
-    """A reader of a topic: the C library if it can be called, otherwise the Python client."""
-    reason = librdkafka.why_not(options)
-    if reason is None:
-        return librdkafka.LibraryReader(topic, options)
-    log.info("Kafka is read with the Python client, which is several times slower: %s", reason)
-    return ClientReader(topic, options)
 
 
 class Socket(_Messages):

@@ -20,13 +20,14 @@ from skyband.answers.changes import Kinds
 from skyband.embedded.monitor import Monitor
 from skyband.errors import EngineError
 from skyband.jobs.job import Job
+from skyband.jobs.limits import row_limits
 from skyband.jobs.local.checkpoint import Batch, Checkpoint
 from skyband.jobs.local.letters import Letters
 from skyband.jobs.local.source import Place
 from skyband.jobs.local.sources import make_source
 from skyband.jobs.report import Report, changed_lines
 from skyband.jobs.rows import Sink, TableRows, written
-from skyband.jobs.sinks import make_sink
+from skyband.jobs.sinks import sink_of
 from skyband.jobs.stopping import Stop
 from skyband.spark.letters import refuse
 from skyband.window import CountWindow, parse_duration
@@ -107,20 +108,16 @@ class LocalJob:
     def __init__(self, job: Job) -> None:
         self.job = job
         fingerprints = {name: query.fingerprint for name, query in job.queries.items()}
-        self.checkpoint = Checkpoint(job.checkpoint, job.name, fingerprints)
+        self.checkpoint = Checkpoint(job.checkpoint, job.name, fingerprints, job.reads, job.columns)
         self.sources = {
             name: make_source(name, section, self.checkpoint.folder)
             for name, section in job.sources.items()
         }
-        self.sinks: dict[str, Sink[TableRows]] = {
-            name: make_sink(section, job.where_sink(name), job.name, name)
-            for name, section in job.sinks.items()
-        }
-        self.letters = Letters(job)
+        self.sinks: dict[str, Sink[TableRows]] = {name: sink_of(job, name) for name in job.sinks}
+        self.limits = row_limits(job, self.sinks)
+        self.letters = Letters(job, self.limits)
         self.progress = Progress()
         self.places: dict[str, Place] = {name: each.first for name, each in self.sources.items()}
-        self.seen: dict[str, Any] = {}
-        """The greatest time of each source, to read from the one that is behind."""
         self.batch = -1
         self.monitor = Monitor(job.asked, on_bad=job.on_bad)
         self._saved, self._cost = time.monotonic(), 0.0
@@ -165,11 +162,13 @@ class LocalJob:
 
     def _next(self, last: bool) -> bool:
         """Read the next batch from the source that is furthest behind and has rows."""
-        for name in sorted(self.sources, key=self._behind):
+        for name in self.monitor.board.in_turn(self.sources):
             found = self.sources[name].take(self.places[name], last)
             if found is not None:
                 table, end = found
-                batch = Batch(self.batch + 1, {name: self.places[name]}, {name: end})
+                batch = Batch(
+                    self.batch + 1, {name: self.places[name]}, {name: end}, clock=time.time()
+                )
                 self.checkpoint.enter(batch)
                 self._do(batch, {name: table})
                 if self._due():
@@ -183,8 +182,10 @@ class LocalJob:
             answers = self.monitor.flush()
         else:
             self._judge(tables)
+            self.monitor.board.limit(self.limits, batch.clock)
             only = tables.get("")
             answers = self.monitor.push(dict(tables) if only is None else only)
+        self.checkpoint.claim()
         for name, sink in self.sinks.items():
             mine = [answer for answer in answers if answer.name in (None, name)]
             written(sink, batch.number, rows_for(self.job, name, mine))
@@ -194,10 +195,9 @@ class LocalJob:
                     break
         stats = self._stats()
         bad = {name: int(each["rows_bad"]) for name, each in stats.items()}
-        self.letters.write(batch.number, tables, self.sources, bad)
+        self.letters.write(batch.number, tables, self.sources, bad, batch.clock)
         self.batch = batch.number
         self.places |= batch.end
-        self._note(tables)
         self.progress.batches += 1
         self.progress.rows += sum(table.num_rows for table in tables.values())
         self.progress.windows += len(answers)
@@ -249,21 +249,6 @@ class LocalJob:
         stats = self.monitor.stats()
         return {name: stats if self.job.alone else stats[name] for name in self.job.queries}
 
-    def _behind(self, name: str) -> tuple[bool, Any]:
-        return (name in self.seen, self.seen.get(name, 0))
-
-    def _note(self, tables: Mapping[str, pa.Table]) -> None:
-        """Remember the greatest time of each source, if there are several."""
-        if len(self.sources) < 2:
-            return
-        query = next(iter(self.job.queries.values()))
-        for name, table in tables.items():
-            column = query.time_of(name)
-            if column in table.column_names and table.num_rows:
-                greatest = pa.compute.max(table[column]).as_py()
-                if greatest is not None:
-                    self.seen[name] = max(self.seen.get(name, greatest), greatest)
-
     # State -------------------------------------------------------------------------------------
 
     def _again(self, name: str, batch: Batch) -> pa.Table:
@@ -291,6 +276,8 @@ class LocalJob:
 
     def _save(self) -> None:
         """Save the state, so that a restart need not read again what came before."""
+        if self.batch < 0:
+            return
         began = time.monotonic()
         self.checkpoint.save(self.batch, self.places, self.monitor.snapshot())
         self._saved = time.monotonic()

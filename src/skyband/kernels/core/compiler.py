@@ -11,19 +11,26 @@ an integer. Here, a literal is a number, and every signed integer has 64 bits.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import CodeType
 from typing import Any, ClassVar
 
+from llvmlite import ir
 from numba import _dynfunc
-from numba.core import codegen, types
+from numba.core import cgutils, codegen, types
 from numba.core.compiler import CompilerBase, DefaultPassBuilder, Flags, _LowerResult
 from numba.core.compiler_machinery import PassManager, register_pass
+from numba.core.pythonapi import _boxers
 from numba.core.registry import CPUDispatcher, cpu_target
 from numba.core.typed_passes import NativeLowering, NopythonRewrites
 from numba.core.untyped_passes import InlineClosureLikes
+from numba.np import numpy_support
 
+from skyband.kernels.core import notice
 from skyband.kernels.core.kept import Kept
 
 __all__ = ["Entry", "Inner"]
@@ -116,6 +123,29 @@ class _ArrayExpressions(NopythonRewrites):
         ) and super().run_pass(state)
 
 
+def _array_object(kind: Any, array: Any, c: Any) -> Any:
+    """Make the Python object of an array that a kernel returns, without running any Python.
+
+    Numba unpickles the type of arrays with a Python function, and does not look whether it fails.
+    It does when a signal arrived: the handler runs there. Results then lacked an array, or came
+    along with an exception, which the interpreter complained about.
+    """
+    dtype, box_type = (
+        c.env_manager.read_const(c.env_manager.add_const(each))
+        for each in (numpy_support.as_dtype(kind.dtype), kind.box_type)
+    )
+    python, number = c.pyapi.pyobj, ir.IntType(32)
+    signature = ir.FunctionType(python, [cgutils.voidptr_t, python, number, number, python])
+    name = "NRT_adapt_ndarray_to_python_acqref"
+    function = cgutils.get_or_insert_function(c.builder.module, signature, name)
+    place = c.builder.bitcast(cgutils.alloca_once_value(c.builder, array), cgutils.voidptr_t)
+    made = c.builder.call(
+        function, [place, box_type, number(kind.ndim), number(int(kind.mutable)), dtype]
+    )
+    c.context.nrt.decref(c.builder, kind, array)
+    return made
+
+
 class _Compiler(CompilerBase):
     """Numba's compiler, with types that were inferred before."""
 
@@ -124,6 +154,12 @@ class _Compiler(CompilerBase):
     def __init__(self, typingctx: Any, *rest: Any) -> None:
         super().__init__(typingctx, *rest)
         self.state.typingctx = _REMEMBERED
+        from skyband.kernels.core.jit import cache_folder  # which needs this module
+
+        notice.compiling(cache_folder())
+        import numba.core.boxing  # noqa: F401  late, because kernels that are kept do without it
+
+        _boxers.functions[types.Array] = _array_object
 
     def define_pipelines(self) -> list[Any]:
         """The steps of a compilation."""
@@ -178,6 +214,37 @@ class _Translator(_Compiler):
     replaced: ClassVar[dict[Any, Any]] = _Compiler.replaced | {NativeLowering: _Translation}
 
 
+@contextmanager
+def _signals_wait() -> Iterator[None]:
+    """Let the handlers of signals run afterwards, Ctrl-C's among them.
+
+    LLVM calls Python while it links. What a handler raises there is lost, and the code is broken.
+    """
+    handlers: dict[int, Any] = {}
+    arrived: list[tuple[int, Any]] = []
+    waiting = True
+
+    def wait(number: int, frame: Any) -> None:
+        if waiting:
+            arrived.append((number, frame))
+        else:
+            handlers[number](number, frame)
+
+    main = threading.current_thread() is threading.main_thread()  # the only one that handles them
+    try:
+        for number in signal.valid_signals() if main else ():
+            if callable(handler := signal.getsignal(number)):
+                handlers[number] = handler
+                signal.signal(number, wait)
+        yield
+    finally:
+        waiting = False
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        for number, frame in arrived:
+            handlers[number](number, frame)
+
+
 class Entry(CPUDispatcher):
     """A compiled function that Python may call."""
 
@@ -190,6 +257,11 @@ class Entry(CPUDispatcher):
     def keep_in(self, folder: Path) -> None:
         """Keep what is compiled in a folder, and look there first."""
         self._cache = Kept(self.py_func, folder)
+
+    def compile(self, sig: Any) -> Any:
+        """Compile for arguments of these types, or load what is kept."""
+        with _signals_wait(), notice.waiting():
+            return super().compile(sig)
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
         """What numba asks for when a kernel calls this one with arguments of such types."""

@@ -1,8 +1,9 @@
 """The one jit wrapper: all kernels share its flags, and its cache if one can be written.
 
-The cache goes to the first of these folders that can be written: `NUMBA_CACHE_DIR`, the package's
-`__pycache__`, the user's cache folder, a private temporary folder. If none can, kernels are
-compiled in every process. With `NUMBA_DISABLE_JIT=1` kernels run as plain Python.
+The cache goes to the first of these folders that this user, and nobody else, can write:
+`NUMBA_CACHE_DIR`, the package's `__pycache__`, the user's cache folder, a private temporary folder.
+If there is none, kernels are compiled in every process. A cache holds machine code that is loaded
+unchecked. With `NUMBA_DISABLE_JIT=1` kernels run as plain Python.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import numpy as np
 
 from skyband.kernels.core import compiler
 from skyband.kernels.core.compiler import Entry, Inner
+from skyband.kernels.core.kept import only_ours
 
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 
@@ -99,8 +101,11 @@ def _candidates() -> Iterator[Path]:
 
 
 def _takes_files(folder: Path) -> bool:
+    """Make `folder` if need be; whether files can be kept there that nobody else can change."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not only_ours(folder.stat()):
+            return False
         with tempfile.TemporaryFile(dir=folder) as file:
             file.write(b"\0")
     except OSError:
@@ -109,20 +114,16 @@ def _takes_files(folder: Path) -> bool:
 
 
 def _is_private(folder: Path) -> bool:
-    """Make `folder` for this user alone; False if somebody else owns it or may write to it.
+    """Make `folder` for this user alone; False if it is a link, or somebody else's.
 
-    A cache holds machine code that is loaded unchecked, and anyone may write to a temporary folder,
-    so a folder of ours that belongs to someone else must never be read.
+    Anyone may make a folder or a link of this name in the temporary folder.
     """
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
         entry = folder.lstat()
     except OSError:
         return False
-    if not hasattr(os, "getuid"):  # Windows has a temporary folder per user
-        return True
-    open_to_others = entry.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-    return stat.S_ISDIR(entry.st_mode) and entry.st_uid == os.getuid() and not open_to_others
+    return stat.S_ISDIR(entry.st_mode) and only_ours(entry)
 
 
 def surroundings(function: Callable[..., Any]) -> str:

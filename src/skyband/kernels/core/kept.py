@@ -11,7 +11,9 @@ written aside and then renamed, so that it is there whole or not at all.
 from __future__ import annotations
 
 import hashlib
+import os
 import pickle
+import stat
 import sys
 import uuid
 from pathlib import Path
@@ -26,7 +28,7 @@ from numba.core.serialize import dumps
 
 from skyband.kernels.core import ahead
 
-__all__ = ["Kept"]
+__all__ = ["Kept", "only_ours"]
 
 
 class Kept(caching._Cache):  # noqa: SLF001 - numba's interface of caches
@@ -66,7 +68,8 @@ class Kept(caching._Cache):  # noqa: SLF001 - numba's interface of caches
             return
         aside = path.with_name(f"{path.name}.{uuid.uuid4().hex[:16]}")
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            aside.touch(mode=0o600)
             aside.write_bytes(dumps(data._reduce()))  # noqa: SLF001
             aside.replace(path)
         except OSError:  # a full disk, say: it will be compiled again
@@ -93,9 +96,18 @@ class Kept(caching._Cache):  # noqa: SLF001 - numba's interface of caches
         """Part of numba's interface; files are removed by removing the folder."""
 
 
+def only_ours(entry: os.stat_result) -> bool:
+    """Whether a file or folder is this user's, and nobody else may write to it."""
+    if not hasattr(os, "getuid"):  # Windows keeps caches in folders of the user
+        return True
+    return entry.st_uid == os.getuid() and not entry.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+
+
 def _read(path: Path) -> Any:
     try:
-        # Numba's own format. The folder is the user's: see `jit.cache_folder`.
-        return pickle.loads(path.read_bytes())  # noqa: S301
+        with path.open("rb") as file:
+            if not only_ours(os.fstat(file.fileno())):
+                return None
+            return pickle.load(file)  # noqa: S301 - numba's own format, in a file of ours
     except (OSError, EOFError, pickle.UnpicklingError):
         return None

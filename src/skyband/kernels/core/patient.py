@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import functools
 import gc
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -26,7 +25,7 @@ import numba
 import numpy as np
 
 from skyband.kernels.core import ahead
-from skyband.kernels.core.jit import cache_folder, for_python
+from skyband.kernels.core.jit import for_python
 
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 
@@ -34,27 +33,12 @@ _config: Any = numba.config
 _LARGE = 1 << 13  # a call with so many items in its arrays is compiled at once
 _LARGE_FOR_NUMPY = 1 << 24  # the same, if there is a stand-in
 _PATIENCE = 0.2  # seconds in total
-_told = {"hurry": False, "compiling": False}
+_told = {"hurry": False}
 
 
 def hurry() -> None:
     """From now on compile kernels at once: measurements warm up on few rows."""
     _told["hurry"] = True
-
-
-def _announce(kernel: Any) -> None:
-    """Say on a terminal, once per process, why the first answer takes seconds."""
-    if _told["compiling"] or sys.stderr is None or not sys.stderr.isatty():
-        return
-    _told["compiling"] = True
-    folder = cache_folder()
-    name = f"{kernel.py_func.__module__.removeprefix('skyband.kernels.')}.{kernel.py_func.__name__}"
-    kept = "kept on this machine" if folder else "not kept, because no folder can be written"
-    print(  # noqa: T201  on a terminal only
-        f"skyband: compiling {name} and others that this query needs for the first time; they are "
-        f"{kept}. `skyband warm` compiles all of them ahead",
-        file=sys.stderr,
-    )
 
 
 def kernel(function: Kernel) -> Kernel:
@@ -104,7 +88,6 @@ def patient(
         if large or plain is None:
             ready = _is_compiled(kernel)
             if large and not ready:
-                _announce(kernel)
                 ahead.start()
             if large or ready:
                 left = 0.0
@@ -115,8 +98,7 @@ def patient(
             result = plain(*args)
         left -= time.thread_time() - began
         if left <= 0:
-            _announce(kernel)  # the next call compiles it
-            ahead.start()
+            ahead.start()  # the next call compiles it
         return result
 
     wrapped: Any = run

@@ -139,11 +139,15 @@ def count_runs(
 
 @kernel
 def sum_runs(values: Array, offsets: Ints) -> Array:
-    """The sum of each run."""
+    """The sum of each run of values that are not negative; below 0 if it does not fit."""
     sums = np.zeros(len(offsets) - 1, values.dtype)
     for run in range(len(sums)):
+        total = sums[run]
         for i in range(offsets[run], offsets[run + 1]):
-            sums[run] += values[i]
+            total += values[i]
+            if total < 0:  # an integer has wrapped; it would be positive again later
+                break
+        sums[run] = total
     return sums
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skyband.arrays import Ints, Mask
+from skyband.arrays import Codes, Ints, Mask
 from skyband.kernels.core.jit import jit
 from skyband.kernels.core.patient import kernel
 from skyband.kernels.core.room import with_room
@@ -43,135 +43,121 @@ class Members(NamedTuple):
 
 
 class Reads(NamedTuple):
-    """Windows to read, in order of their ends."""
+    """Windows to read, in order of their ends; those of a group together if it has its own."""
 
     first: Ints  # its first pane
     end: Ints  # after its last pane
     expired: Ints  # panes before this one are needed by no later window
+    group: Codes  # whose window it is; empty if every window is of all groups
+
+
+class PaneSkylines(NamedTuple):
+    """New rows: the skyline of each (pane, group); equal points of a segment side by side."""
+
+    points: Ints
+    segment: Ints
+    slot: Ints
+    offsets: Ints  # of the rows of each run
+    pane: Ints
+    group: Codes
+
+
+class Skylines(NamedTuple):
+    """The skylines of some (window, group) pairs; only of those with rows."""
+
+    window: Ints  # position in the list of windows
+    group: Codes
+    offsets: Ints  # one more than there are pairs
+    slot: Ints
 
 
 @kernel
 def stab_fold(
-    m: Members, size: int, offsets: Ints, stamps: Ints, window_first: Ints, window_end: Ints,
-    counts: Ints,
-) -> tuple[int, Ints, Ints]:  # fmt: skip
-    """Push panes and read windows; returns the number of members, slots read, their offsets.
+    m: Members, starts: Ints, sizes: Ints, groups: Ints, fresh: PaneSkylines, order: Ints,
+    reads: Reads, counts: Ints,
+) -> tuple[Members, Ints, Skylines]:  # fmt: skip
+    """Push panes and read windows, group by group.
 
-    The first ``size`` rows of the arrays are members; behind them are the rows of the new panes,
-    split by ``offsets``, with pane and slot filled in. Members are compacted to the front. When a
-    window is read, panes before it expire.
+    ``groups`` ascend; the ``sizes[i]`` members of group i begin at ``starts[i]``, and ``parent``
+    counts from there. ``order`` names the new runs by group, oldest first. Returns the members that
+    are left, how many each group has, and what was read: group by group, and window by window.
     """
-    found = np.empty(64, np.int64)
-    found_offsets = np.zeros(len(window_first) + 1, np.int64)
-    dead = np.zeros(len(m.pane), np.bool_)
-    place = np.empty(len(m.pane), np.int64)
-    base = size
-    at = 0
-    read = 0
-    for w in range(len(window_first) + 1):
-        over = w == len(window_first)
-        while at < len(stamps) and (over or stamps[at] < window_end[w]):
-            first, last = base + offsets[at], base + offsets[at + 1]
-            size = _push(m, size, first, last, dead, place, counts)
-            at += 1
-        if over:
-            break
-        size = _expire(m, size, window_first[w], dead, place, counts)
-        found = with_room(found, read, read + size)
-        read = _read(m, size, window_first[w], found, read)
-        found_offsets[w + 1] = read
-    return size, found[:read].copy(), found_offsets
-
-
-@kernel
-def stab_fold_groups(
-    m: Members, starts: Ints, sizes: Ints, turns: Ints, offsets: Ints, stamps: Ints, reads: Reads,
-    expired: int, counts: Ints, lengths: Ints,
-) -> Ints:  # fmt: skip
-    """Push panes and read windows of any size, group by group; returns the slots read.
-
-    The rows of group g begin at ``starts[g]``: first its ``sizes[g]`` members, then its new panes,
-    which are those from ``turns[g]`` to ``turns[g + 1]`` and are split by ``offsets``. ``parent``
-    counts from the group's own first row. Writes how many members each group has left to ``sizes``
-    and how many slots were read of each window and group to ``lengths``; slots come group by group.
-    Panes before ``expired`` are dropped at the end.
-    """
-    found = np.empty(64, np.int64)
-    dead = np.zeros(len(m.pane), np.bool_)
-    place = np.empty(len(m.pane), np.int64)
-    read = 0
-    for g in range(len(sizes)):
-        low, high = starts[g], starts[g + 1]
-        if low == high:
-            continue
-        own = Members(
-            m.points[low:high], m.segment[low:high], m.pane[low:high], m.since[low:high],
-            m.parent[low:high], m.slot[low:high],
-        )  # fmt: skip
-        mine = offsets[turns[g] : turns[g + 1] + 1], stamps[turns[g] : turns[g + 1]]
-        sizes[g], found, read = _fold_group(
-            own, sizes[g], *mine, reads, expired, counts, lengths[:, g], dead, place, found, read
-        )
-    return found[:read].copy()
-
-
-@kernel
-def stab_fold_each(
-    m: Members, starts: Ints, sizes: Ints, turns: Ints, offsets: Ints, stamps: Ints, reads: Reads,
-    ends: Ints, expired: Ints, counts: Ints, lengths: Ints,
-) -> Ints:  # fmt: skip
-    """As ``stab_fold_groups``, where each group has its own windows, and panes that expire.
-
-    Those of group g are ``reads.first[ends[g]:ends[g + 1]]`` and so on; so are ``lengths``.
-    """
-    found = np.empty(64, np.int64)
-    dead = np.zeros(len(m.pane), np.bool_)
-    place = np.empty(len(m.pane), np.int64)
-    read = 0
-    for g in range(len(sizes)):
-        low, high = starts[g], starts[g + 1]
-        if low == high:
-            continue
-        own = Members(
-            m.points[low:high], m.segment[low:high], m.pane[low:high], m.since[low:high],
-            m.parent[low:high], m.slot[low:high],
-        )  # fmt: skip
-        mine = offsets[turns[g] : turns[g + 1] + 1], stamps[turns[g] : turns[g + 1]]
-        a, b = ends[g], ends[g + 1]
-        asked = Reads(reads.first[a:b], reads.end[a:b], reads.expired[a:b])
-        sizes[g], found, read = _fold_group(
-            own, sizes[g], *mine, asked, expired[g], counts, lengths[a:b], dead, place, found, read
-        )
-    return found[:read].copy()
+    total, windows = sizes.sum() + len(fresh.slot), len(reads.end)
+    left, kept = _empty_members(total, m.points.shape[1]), np.empty(len(groups), np.int64)
+    dead, place = np.zeros(total, np.bool_), np.empty(total, np.int64)
+    shared = len(reads.group) == 0
+    most = windows * len(groups) if shared else windows
+    of_window, of_group = np.empty(most, np.int64), np.empty(most, np.int32)
+    offsets, slots = np.zeros(most + 1, np.int64), np.empty(64, np.int64)
+    low, run, window, pairs = 0, 0, 0, 0
+    for i in range(len(groups)):
+        group, size, own = groups[i], sizes[i], _slice(left, low, total)
+        _copy_members(own, m, starts[i], size)
+        window = 0 if shared else window
+        reading = True
+        while reading:
+            reading = window < windows and (shared or reads.group[window] == group)
+            while run < len(order) and fresh.group[order[run]] == group:
+                if reading and fresh.pane[order[run]] >= reads.end[window]:
+                    break
+                end = _append(own, size, fresh, order[run])
+                size = _push(own, size, size, end, dead, place, counts)
+                run += 1
+            if reading:
+                size = _expire(own, size, reads.expired[window], dead, place, counts)
+                used = offsets[pairs]
+                slots = with_room(slots, used, used + size)
+                offsets[pairs + 1] = _read(own, size, reads.first[window], slots, used)
+                of_window[pairs], of_group[pairs] = window, group
+                pairs += offsets[pairs + 1] > used
+                window += 1
+        kept[i] = size
+        low += size
+    skylines = Skylines(
+        of_window[:pairs], of_group[:pairs], offsets[: pairs + 1], slots[: offsets[pairs]].copy()
+    )
+    return _slice(left, 0, low), kept, skylines
 
 
 @jit
-def _fold_group(
-    m: Members, size: int, offsets: Ints, stamps: Ints, reads: Reads, expired: int, counts: Ints,
-    lengths: Ints, dead: Mask, place: Ints, found: Ints, read: int,
-) -> tuple[int, Ints, int]:  # fmt: skip
-    """Fold one group; returns its number of members, the slots read so far, and how many."""
-    at = 0
-    base = size - offsets[0]
-    for w in range(len(reads.end) + 1):
-        over = w == len(reads.end)
-        while at < len(stamps) and (over or stamps[at] < reads.end[w]):
-            first, last = base + offsets[at], base + offsets[at + 1]
-            size = _push(m, size, first, last, dead, place, counts)
-            at += 1
-        size = _expire(m, size, expired if over else reads.expired[w], dead, place, counts)
-        if over:
-            break
-        found = with_room(found, read, read + size)
-        before = read
-        for i in range(size - 1, -1, -1):  # many windows are far shorter than the longest
-            if m.pane[i] < reads.first[w]:
-                break
-            if m.since[i] < reads.first[w]:
-                found[read] = m.slot[i]
-                read += 1
-        lengths[w] = read - before
-    return size, found, read
+def _empty_members(size: int, dimensions: int) -> Members:
+    return Members(
+        np.empty((size, dimensions), np.int64), np.empty(size, np.int64), np.empty(size, np.int64),
+        np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size, np.int64),
+    )  # fmt: skip
+
+
+@jit
+def _slice(m: Members, low: int, high: int) -> Members:
+    return Members(
+        m.points[low:high], m.segment[low:high], m.pane[low:high], m.since[low:high],
+        m.parent[low:high], m.slot[low:high],
+    )  # fmt: skip
+
+
+@jit
+def _copy_members(to: Members, m: Members, start: int, size: int) -> None:
+    for i in range(size):
+        for k in range(m.points.shape[1]):
+            to.points[i, k] = m.points[start + i, k]
+        to.segment[i] = m.segment[start + i]
+        to.pane[i] = m.pane[start + i]
+        to.since[i] = m.since[start + i]
+        to.parent[i] = m.parent[start + i]
+        to.slot[i] = m.slot[start + i]
+
+
+@jit
+def _append(m: Members, size: int, fresh: PaneSkylines, run: int) -> int:
+    """Write the rows of a run behind the members; returns their end."""
+    for row in range(fresh.offsets[run], fresh.offsets[run + 1]):
+        for k in range(m.points.shape[1]):
+            m.points[size, k] = fresh.points[row, k]
+        m.segment[size] = fresh.segment[row]
+        m.pane[size] = fresh.pane[run]
+        m.slot[size] = fresh.slot[row]
+        size += 1
+    return size
 
 
 @kernel
@@ -211,17 +197,28 @@ def stab_follow(
 
 
 @kernel
-def stab_read(m: Members, first: int) -> Ints:
-    """Slots of the members on the skyline of the window that begins with pane ``first``."""
-    found = np.empty(len(m.pane), np.int64)
-    read = _read(m, len(m.pane), first, found, 0)
-    return found[:read].copy()
+def stab_read(m: Members, starts: Ints, sizes: Ints, groups: Ints, first: int) -> Skylines:
+    """The window that begins with pane ``first``, of these groups; see ``stab_fold``."""
+    most, pairs = len(groups), 0
+    of_group, offsets = np.empty(most, np.int32), np.zeros(most + 1, np.int64)
+    slots = np.empty(sizes.sum(), np.int64)
+    for i in range(most):
+        own, used = _slice(m, starts[i], starts[i] + sizes[i]), offsets[pairs]
+        offsets[pairs + 1] = _read(own, sizes[i], first, slots, used)
+        of_group[pairs] = groups[i]
+        pairs += offsets[pairs + 1] > used
+    return Skylines(
+        np.zeros(pairs, np.int64), of_group[:pairs], offsets[: pairs + 1], slots[: offsets[pairs]]
+    )
 
 
 @jit
 def _read(m: Members, size: int, first: int, found: Ints, read: int) -> int:
-    for i in range(size):
-        if m.since[i] < first <= m.pane[i]:
+    low = size
+    while low > 0 and m.pane[low - 1] >= first:  # many windows are far shorter than the longest
+        low -= 1
+    for i in range(low, size):
+        if m.since[i] < first:
             found[read] = m.slot[i]
             read += 1
     return read

@@ -74,6 +74,21 @@ class Tops(NamedTuple):
     tie: Ints
 
 
+class Readers(NamedTuple):
+    """Which of several readers each window belongs to; what all of them need."""
+
+    of: Codes
+    k: Ints  # how many rows each reader shows
+    oldest: Ints  # for each window, the first pane of the longest window that ends with it
+    groups: Codes  # those that are answered, in their order; for windows of all groups
+
+
+def _stretches(groups: Codes) -> tuple[Ints, Ints]:
+    """Where each stretch of equal groups begins and ends."""
+    low = np.flatnonzero(np.diff(groups, prepend=np.int32(-1)))
+    return low, np.append(low[1:], len(groups)) if len(low) else low
+
+
 class Skyband:
     """What can still be among the best k rows of a window, for many groups.
 
@@ -105,32 +120,33 @@ class Skyband:
 
     def fold(
         self, run_pane: Ints, run_group: Codes, offsets: Ints, key: Ints, tie: Ints, slot: Ints,
-        win_first: Ints, win_end: Ints, group_order: Codes,
+        win_first: Ints, win_end: Ints, group_order: Codes, readers: Readers | None = None,
     ) -> Tops:  # fmt: skip
         """Push runs and answer windows, each once all runs before its end are pushed.
 
         Runs have ascending panes for each group. Window i covers the panes ``[win_first[i],
-        win_end[i])``; both ascend. Answers are sorted by window and then as in ``group_order``,
-        which must name every group that is to be answered; without windows it is ignored.
+        win_end[i])``; ends ascend, and so do the first panes of each reader. Answers are sorted by
+        window and then as in ``group_order``, which must name every group that is to be answered;
+        without windows it is ignored.
         """
         n_windows = len(win_end)
         units = group_order if n_windows else group_order[:0]
         runs = Runs(*map(frozen, (run_pane, offsets, key, tie, slot)))
-        return self._fold(runs, run_group, win_first, win_end, units, 0, n_windows)
+        return self._fold(runs, run_group, win_first, win_end, units, 0, n_windows, readers)
 
     def fold_each(
         self, run_pane: Ints, run_group: Codes, offsets: Ints, key: Ints, tie: Ints, slot: Ints,
-        win_first: Ints, win_end: Ints, win_group: Codes,
+        win_first: Ints, win_end: Ints, win_group: Codes, readers: Readers | None = None,
     ) -> Tops:  # fmt: skip
         """As ``fold``, but each group has panes and windows of its own.
 
         Windows are sorted by group (in any order of groups), then ascending; answers come in the
         order of the windows.
         """
-        low = np.flatnonzero(np.diff(win_group, prepend=np.int32(-1)))
-        high = np.append(low[1:], len(win_group)) if len(low) else low
+        low, high = _stretches(win_group)
         runs = Runs(*map(frozen, (run_pane, offsets, key, tie, slot)))
-        return self._fold(runs, run_group, win_first, win_end, win_group[low], low, high)
+        units = win_group[low]
+        return self._fold(runs, run_group, win_first, win_end, units, low, high, readers, win_group)
 
     def read(self, first: int, end: int, group_order: Codes) -> Tops:
         """The top-k of the panes ``[first, end)``; nothing changes.
@@ -146,17 +162,22 @@ class Skyband:
 
     def _fold(
         self, runs: Runs, run_group: Codes, win_first: Ints, win_end: Ints, units: Codes,
-        low: Ints | int, high: Ints | int,
+        low: Ints | int, high: Ints | int, readers: Readers | None, win_group: Codes | None = None,
     ) -> Tops:  # fmt: skip
         plan = self._plan(run_group, units, low, high)
         n_units, n_windows = len(plan.groups), len(win_end)
-        places = np.zeros((4, n_windows + 1), np.int64)
+        places = np.zeros((6, n_windows + 1), np.int64)
         windows = Windows(*places)
         windows.first[:-1], windows.end[:-1] = win_first, win_end
+        windows.oldest[:-1] = win_first if readers is None else readers.oldest
+        windows.most[:-1] = self.k if readers is None else readers.k[readers.of]
         offsets = runs.offsets
         if n_windows > 1 and n_units > 1:
-            count_answers(self.rows, self.groups, self.k, plan, runs.pane, offsets, windows)
-            np.cumsum(places[2:], axis=1, out=places[2:])
+            if readers is None:
+                count_answers(self.rows, self.groups, self.k, plan, runs.pane, offsets, windows)
+            else:
+                self._count_each(readers, run_group, runs, windows, win_group)
+            np.cumsum(places[4:], axis=1, out=places[4:])
             n_rows, n_out = int(windows.row_at[-1]), int(windows.run_at[-1])
         else:  # answers are written one after the other, so a bound is enough
             n_out = len(units) * n_windows
@@ -175,6 +196,28 @@ class Skyband:
         window, group = answers.pair[:, :n_out]
         slot, key, tie = answers.row[:, :n_rows]
         return Tops(window, group, answers.offsets[: n_out + 1], slot, key, tie)
+
+    def _count_each(
+        self, readers: Readers, run_group: Codes, runs: Runs, windows: Windows,
+        win_group: Codes | None,
+    ) -> None:  # fmt: skip
+        """Count the answers of the windows of each reader, whose first panes ascend."""
+        for reader, k in enumerate(readers.k.tolist()):
+            own = np.flatnonzero(readers.of == reader)
+            counted = Windows(*np.zeros((6, len(own) + 1), np.int64))
+            counted.first[:-1], counted.end[:-1] = windows.first[own], windows.end[own]
+            low: Ints | int = 0
+            high: Ints | int = len(own)
+            units = readers.groups
+            if win_group is not None:
+                low, high = _stretches(win_group[own])
+                units = win_group[own][low]
+            plan = self._plan(run_group, units, low, high)
+            count_answers(self.rows, self.groups, k, plan, runs.pane, runs.offsets, counted)
+            windows.row_at[own + 1], windows.run_at[own + 1] = (
+                counted.row_at[1:],
+                counted.run_at[1:],
+            )
 
     def _plan(self, run_group: Codes, units: Codes, low: Ints | int, high: Ints | int) -> Plan:
         """The groups in ``units`` with their windows, then the others that have runs."""

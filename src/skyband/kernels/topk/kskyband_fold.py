@@ -49,6 +49,7 @@ from skyband.kernels.topk.kskyband_steps import (
     touch_runs,
     write_again,
     write_best,
+    write_newer,
 )
 from skyband.kernels.topk.runs import Runs
 
@@ -64,10 +65,15 @@ class Plan(NamedTuple):
 
 
 class Windows(NamedTuple):
-    """The windows to answer; the last two move on as answers are written."""
+    """The windows to answer, in order of their ends; the last two move on as answers are written.
+
+    Windows that end together may begin in different panes, and show different numbers of rows.
+    """
 
     first: Ints
     end: Ints
+    oldest: Ints  # panes before this one are in no window that ends there
+    most: Ints  # how many rows of a group it shows
     row_at: Ints  # where the window's next row is written
     run_at: Ints  # where its next group is written
 
@@ -191,6 +197,7 @@ def fold_units(
     run_pane, offsets = borrowed(runs.pane), borrowed(runs.offsets)
     runs = Runs(run_pane, offsets, borrowed(runs.key), borrowed(runs.tie), borrowed(runs.slot))
     win_first, win_end = borrowed(windows.first), borrowed(windows.end)
+    win_oldest, win_most = borrowed(windows.oldest), borrowed(windows.most)
     row_at, run_at = borrowed(windows.row_at), borrowed(windows.run_at)
     pair, pair_start, out = (
         borrowed(answers.pair),
@@ -217,7 +224,7 @@ def fold_units(
             start = offsets[index[run]] if pushing else run
             n = offsets[index[run] + 1] - start if pushing else run - run
             if not pushing:
-                first = win_first[w]
+                first = win_oldest[w]
             if group[LARGE] == 0 and n > 0:
                 prepare_small(rows, order, group, n, k)
             size = group[FRONT] + group[BACK] + n
@@ -251,17 +258,25 @@ def fold_units(
                 if alone:
                     row_at[w], run_at[w] = row_at[at], run_at[at]
                 continue
-            at = row_at[w]
-            end = at + (k if found > k else found)
-            if changed:
+            at, most = row_at[w], win_most[w]
+            end = at + (most if found > most else found)
+            if win_first[w] > first:
+                if group[LARGE] != 0 and group[BACK] > 0:
+                    sweep(rows, group, first, k, scratch)
+                end = write_newer(rows, order, group, out, at, most, win_first[w])
+            elif most < k:
                 write_best(rows, order, group, out, at, end)
+            elif changed:
+                write_best(rows, order, group, out, at, end)
+                before, changed = at, False
             else:
                 write_again(out, before, at, end)
-            before, changed = at, False
-            pair[0, run_at[w]], pair[1, run_at[w]] = w, units[unit]
-            pair_start[run_at[w]] = at
-            row_at[w] = end
-            run_at[w] += 1
+                before = at
+            if end > at:
+                pair[0, run_at[w]], pair[1, run_at[w]] = w, units[unit]
+                pair_start[run_at[w]] = at
+                row_at[w] = end
+                run_at[w] += 1
             w += 1
             if alone:
                 row_at[w], run_at[w] = end, run_at[w - 1]

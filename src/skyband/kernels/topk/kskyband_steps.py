@@ -260,6 +260,33 @@ def write_best(rows: Ints, order: Codes, group: Ints, out: Ints, at: int, end: i
 
 
 @piece
+def write_newer(
+    rows: Ints, order: Codes, group: Ints, out: Ints, at: int, most: int, first: int
+) -> int:
+    """Write the best rows of the panes from ``first`` on; where they end.
+
+    All rows are in the front, or all are in ``order``.
+    """
+    base, top, rest, front, large = group[BASE], group[TOP], group[REST], group[FRONT], group[LARGE]
+    to = at
+    x = top - top
+    stop = front if large != 0 else group[BEST]
+    while x < stop and to < at + most:
+        if large != 0 and x == top:
+            x = rest
+            if x >= stop:
+                break
+        row = base + x if large != 0 else base + order[base + x]
+        if rows[row, PANE] >= first:
+            out[0, to] = rows[row, SLOT]
+            out[1, to] = rows[row, KEY]
+            out[2, to] = rows[row, TIE]
+            to += 1
+        x += 1
+    return to
+
+
+@piece
 def write_again(out: Ints, before: int, at: int, end: int) -> None:
     """Copy the last answer, which begins at ``before``, into ``out[:, at:end]``."""
     for i in range(end - at):

@@ -57,6 +57,8 @@ def _drop_expired(state: Predicted, window: int) -> None:
         at = w % len(low)
         if size[at] > 0:
             low[at] = moved[low[at]]
+            if low[at] >= kept:  # never, unless a snapshot was forged
+                size[at] = 0
 
 
 @jit

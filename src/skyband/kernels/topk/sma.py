@@ -189,7 +189,7 @@ def _rescan(state: Monitored, k: int) -> Monitored:
     cell = CELLS - 1
     while cell >= 0 and n < k:
         at = cells[cell, 0]
-        while at >= 0:
+        while at >= 0 and n < len(found):
             found[n] = at
             n += 1
             at = live[at, NEXT]

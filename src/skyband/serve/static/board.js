@@ -183,7 +183,8 @@ class Card {
     if (query.by.length) head.append(this.picker());
     this.body = make("tbody");
     this.caption = make("caption", { className: "hidden" }, query.name);
-    this.heads = query.ranked ? ["Rank", "Change", query.key.join(", ") || "Row", query.value || "Value"] : query.columns.slice(2);
+    const value = query.spec.weight && query.value === "count" ? `sum of ${query.spec.weight}` : query.value || "Value";
+    this.heads = query.ranked ? ["Rank", "Change", query.key.join(", ") || "Row", value] : query.columns.slice(2);
     const row = make("tr", {}, ...this.heads.map((name) => make("th", { scope: "col" }, name)));
     this.table = make("table", {}, this.caption, make("thead", {}, row), this.body);
     if (query.ranked) { // laid out as blocks, which would hide from some readers that it is a table
@@ -727,7 +728,12 @@ class Card {
   }
 
   csv() {
-    const quote = (value) => { const text = value === null || value === undefined ? "" : String(value); return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text; };
+    const quote = (value) => {
+      let text = value === null || value === undefined ? "" : String(value);
+      // A table program would take such text for a formula; a number stays one.
+      if (typeof value === "string" && /^[=+\-@\t\r]/.test(text) && !/^-?\d+$/.test(text)) text = `'${text}`;
+      return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+    };
     const rows = this.last ? this.mine(this.last.rows) : []; // shown is null while a new picture is due
     return [this.query.columns, ...rows.map((row) => this.query.columns.map((name) => row[name]))].map((cells) => cells.map(quote).join(",")).join("\r\n") + "\r\n";
   }

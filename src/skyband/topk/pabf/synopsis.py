@@ -11,6 +11,7 @@ from skyband.arrays import Array, Ints, Saved, State
 from skyband.contract.rows import Rows, Windows
 from skyband.contract.runs import Part, Runs
 from skyband.data.columns import native_dtype
+from skyband.data.flat_state import Form, admitted, require
 from skyband.data.packing import prefixed
 from skyband.errors import QueryError
 from skyband.kernels.topk import pabf_merge as kernel
@@ -157,10 +158,21 @@ class Pabf(SingleGroup):
 
     def restore(self, arrays: Saved) -> None:
         super().restore(arrays)
-        own = {name: arrays[name].copy() for name in Candidates._fields}
+        lengths = {"cut": kernel.BUCKETS + 1, "head": kernel.BUCKETS, "newest": kernel.BUCKETS}
+        forms = {name: Form(length) for name, length in lengths.items()}
+        forms["meta"] = Form(len(self.state.meta))
+        own = admitted(arrays, self.state._asdict(), forms)
+        cut, head, used = own["cut"], own["head"], own["meta"][kernel.USED]
+        inside = 0 == cut[-1] <= cut[0] <= used <= len(own["rows"])
+        within = (cut[1:] <= head) & (head <= cut[:-1])
+        require(inside and within.all(), "rows outside of buckets")
+        results = own["meta"][kernel.RESULTS] == len(own["best"]) <= 2 * self.query.k
+        require(results, "results that are not there")
         best = np.empty((2 * self.query.k, 4), np.int64)
         best[: len(own["best"])] = own["best"]
         self.state = Candidates(**(own | {"best": best}))
+        require(self.payload.has(self._slots()), "a row has no slot")
+        self.check_sealed(self._rows[:, kernel.PANE])
         for name, count in self.tallies().items():
             count[:] = arrays.get(f"tally/{name}", 0)  # version 0.1 did not save them
 

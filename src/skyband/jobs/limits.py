@@ -1,0 +1,101 @@
+"""What a job takes of its rows: times near the clock, and values that its sinks can hold.
+
+A sink lists in ``refuses`` the tests of values that it cannot hold. They are made when rows come
+in, before anything is applied, so that such a value is a bad row like any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skyband.arrays import Mask
+from skyband.contract.checks import null_mask
+from skyband.data.columns import output_type, plain, spans, to_numpy
+from skyband.engine.readers import fold_key
+from skyband.engine.row_limits import RowLimits, ValueTest
+from skyband.jobs.job import Job
+from skyband.jobs.rows import Sink
+from skyband.window import parse_duration
+
+__all__ = ["NO_NUL", "SIGNED", "YEARS", "row_limits"]
+
+_MOST = 2**63 - 1
+_SECONDS = (-62_135_510_400, 253_402_214_399)
+"""The years 1 to 9999, but for a day at each end: the zone may move a time."""
+_PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+_DAY = 86_400
+
+
+def row_limits(job: Job, sinks: Mapping[str, Sink[Any]]) -> dict[str, RowLimits]:
+    """The limits of each query's rows.
+
+    Queries that share their summaries must agree on which rows are bad, so what the sink of one of
+    them cannot hold is bad for the others, too.
+    """
+    keys = {name: fold_key(query) or name for name, query in job.queries.items()}
+    refused: dict[str, dict[str, ValueTest]] = {key: {} for key in keys.values()}
+    for name, sink in sinks.items():
+        refused[keys[name]] |= {told: (told, test) for told, test in sink.refuses}
+    made = any(section.kind == "rate" for section in job.sources.values())
+    ahead = None if made or job.ahead == "none" else parse_duration(job.ahead, "ahead")
+    return {
+        name: RowLimits(ahead, job.ahead, tuple(refused[key].values()))
+        for name, key in keys.items()
+    }
+
+
+# Tests of values: the rows of a column that a sink cannot hold -----------------------------------
+
+
+def _with_nul(column: pa.Array | pa.ChunkedArray) -> Mask | None:
+    kind = output_type(column.type)
+    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+        return None
+    if isinstance(column, pa.DictionaryArray) and _with_nul(column.dictionary) is None:
+        return None
+    text = plain(column)
+    offsets, octets = spans(text)
+    if octets[offsets[0] : offsets[-1]].all():
+        return None
+    found = pc.fill_null(pc.match_substring(text, "\0"), False)
+    return np.asarray(found.to_numpy(zero_copy_only=False))
+
+
+def _above_signed(column: pa.Array | pa.ChunkedArray) -> Mask | None:
+    if not pa.types.is_uint64(output_type(column.type)):
+        return None
+    return _outside(plain(column), 0, _MOST)
+
+
+def _outside_years(column: pa.Array | pa.ChunkedArray) -> Mask | None:
+    kind = output_type(column.type)
+    low, high = _SECONDS
+    if pa.types.is_date32(kind):
+        return _outside(plain(column), low // _DAY, high // _DAY)
+    if pa.types.is_date64(kind) or pa.types.is_timestamp(kind):
+        scale = _PER_SECOND[getattr(kind, "unit", "ms")]
+        return _outside(plain(column), low * scale, high * scale)
+    return None
+
+
+def _outside(column: pa.Array, low: int, high: int) -> Mask | None:
+    """The values that are below ``low`` or above ``high``, both of them integers of 65 bits."""
+    values = to_numpy(column)
+    kind = np.iinfo(values.dtype)
+    mask = (values < max(low, kind.min)) | (values > min(high, kind.max))
+    nulls = null_mask(column)
+    mask = mask if nulls is None else mask & ~nulls
+    return mask if mask.any() else None
+
+
+NO_NUL: ValueTest = ("the text has a NUL character, which the sink cannot hold", _with_nul)
+SIGNED: ValueTest = (
+    f"the number is above {_MOST}, the greatest that the sink holds",
+    _above_signed,
+)
+YEARS: ValueTest = ("the time is outside the years 1 to 9999, which the sink holds", _outside_years)

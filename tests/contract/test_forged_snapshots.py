@@ -1,0 +1,95 @@
+"""Snapshots that somebody forged, with the right checksum, reach no memory but their own.
+
+They are refused, or restored and used. It happens in another process, so that a crash is seen.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import skyband as sb
+from support import forging
+
+SCRIPT = Path(forging.__file__)
+ALL = len(forging.seeds())
+
+
+def outcomes(seed: int, count: int) -> Counter[str]:
+    """What came of so many forged snapshots, in one word each."""
+    done = subprocess.run(
+        [sys.executable, str(SCRIPT), str(seed), str(count)],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    lines = done.stdout.splitlines()
+    assert done.returncode == 0, f"{lines[-1:]}: {done.stderr[-3000:]}"
+    assert len(lines) == count
+    unkind = [line for line in lines if line.split()[2].startswith(("raised", "failed"))]
+    assert not unkind, unkind[:5]
+    return Counter(line.split()[2].rstrip(":") for line in lines)
+
+
+def test_some_forged_snapshots_of_every_algorithm() -> None:
+    told = outcomes(1_000_000, 2 * ALL)
+    assert told["refused"] > ALL // 2  # of those that are restored many change only numbers
+    assert told["restored"] > ALL // 4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(10))
+def test_ten_thousand_forged_snapshots(part: int) -> None:
+    told = outcomes(2_000_000 + 1000 * part, 1000)
+    assert told["refused"] > 300
+    assert told["restored"] > 200
+
+
+def test_the_forger_can_leave_everything_as_it_was() -> None:
+    """What it takes apart and puts together again is the same snapshot."""
+    for _, make in forging.seeds()[::20]:
+        blob, batches = forging.taken(make)
+        again = forging.closed(*forging.opened(blob))
+        monitor, forged = sb.Monitor.restore(blob), sb.Monitor.restore(again)
+        assert forged.snapshot() == monitor.snapshot()
+        assert forging.played(again, batches) == "restored"
+
+
+def changed(name: str, array: str, values: Any) -> bytes:
+    """The first snapshot of an algorithm with something in an array, and other values there."""
+    for own, make in forging.seeds():
+        if own != name:
+            continue
+        header, arrays = forging.opened(forging.taken(make)[0])
+        for each in arrays:
+            if each[0] == array and len(each[3]):
+                before = np.frombuffer(each[3], each[1]).reshape(each[2])
+                after = values(before.copy())
+                each[1:] = [after.dtype.str, list(after.shape), after.tobytes()]
+                return forging.closed(header, arrays)
+    raise AssertionError(f"no snapshot of {name} has {array}")
+
+
+@pytest.mark.parametrize(
+    ("name", "array", "values", "why"),
+    [
+        ("TopK-sma", "payload/0/lengths", lambda v: v.view("V8"), "V8"),
+        ("TopK-skyband", "groups", lambda v: v + 1, "overlap"),
+        ("TopK-sma", "cells", lambda v: v + 100_000, "cells is not below"),
+        ("HeavyHitters-exact", "tape/code", lambda v: v + 1000, "an entry has no item"),
+        ("HeavyHitters-fsw", "heap", lambda v: v * 0, "a slot is there twice"),
+        ("Skyline-stabsky", "graph/parent", lambda v: v * 0 + 1, "parent"),
+        ("SkylineJoin-gsj", "left/heads", lambda v: v * 0, "in two"),
+        ("UncertainTopK-csq", "own/arena", lambda v: v + 1000, "arena is not below"),
+        ("FusedTopK-eaa", "log/stream", lambda v: v + 9, "stream is not below"),
+    ],
+)
+def test_the_reason_says_what_contradicts_the_rest(
+    name: str, array: str, values: Any, why: str
+) -> None:
+    with pytest.raises(sb.EngineError, match=why):
+        sb.Monitor.restore(changed(name, f"fold/synopsis/{array}", values))
