@@ -14,7 +14,7 @@ from test_conformance import pushes, query_of
 
 import skyband as sb
 from skyband import registry
-from skyband.frequency import tumbling
+from skyband.frequency import exact
 from skyband.fused.scores import scorer
 from skyband.kernels.core import patient
 from skyband.kernels.frequency.best_codes import best_of_runs
@@ -81,7 +81,7 @@ def test_windows_of_one_pane_read_one_kind_of_array(monkeypatch: pytest.MonkeyPa
         given.extend(args[:3])
         return best_of_runs(*args)
 
-    monkeypatch.setattr(tumbling, "best_of_runs", noted)
+    monkeypatch.setattr(exact, "best_of_runs", noted)
     query = sb.HeavyHitters(k=1, item="item", time="t", window=sb.TimeWindow(2))
     monitor = sb.Monitor(query)
     for start in (0, 2, 4):

@@ -55,7 +55,7 @@ def used(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     noted: list[bool] = []
     own = listed.from_listed
 
-    def noting(state: Any, empty: Any, panes: Runs, windows: Windows) -> Runs | None:
+    def noting(state: Any, empty: Any, panes: Runs, windows: list[Windows]) -> Any:
         found = own(state, empty, panes, windows)
         noted.append(found is not None)
         return found

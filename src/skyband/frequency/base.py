@@ -228,23 +228,30 @@ class FrequencySynopsis(Synopsis[HeavyHitters]):
         return self._bounded_kept(self._combine(bare(runs)).with_parts(kept=kept))
 
     def fold(self, panes: Runs, windows: Windows) -> Runs | None:
-        if self.latest is None:
-            return self._fold(panes, windows)
-        found = self._fold(bare(panes), windows)
-        found = self.latest.take(panes, windows, found, self._hashes_of(found))
-        counted = self._counted_keys()
-        if counted is not None:
+        answers = self.with_kept(panes, [windows], [self._fold(bare(panes), windows)])
+        counted = None if self.latest is None else self._counted_keys()
+        if self.latest is not None and counted is not None:
             self.latest.keep_only(counted)
-        return found
+        return answers[0]
+
+    def with_kept(
+        self, panes: Runs, windows: Sequence[Windows], answers: Sequence[Runs | None]
+    ) -> Sequence[Runs | None]:
+        """The answers of each reader's windows, with the kept columns."""
+        if self.latest is None:
+            return answers
+        return self.latest.take(panes, windows, answers, self._hashes_of)
 
     def partial(self, first: int, end: int, group: int | None = None) -> Runs:
-        found = self._partial(first, end, group)
-        return found if self.latest is None else self.latest.read(found, self._hashes_of(found))
+        runs = self._partial(first, end, group)
+        if self.latest is None or "items" not in runs.parts:
+            return runs
+        return self.latest.read(runs, self._hashes_of(runs))
 
-    def _hashes_of(self, found: Runs | None) -> Hashes:
+    def _hashes_of(self, answers: Runs) -> Hashes:
         """Hashes of the items in answers."""
-        part = None if found is None else found.parts["items"]
-        if part is None or not len(part):
+        part = answers.parts["items"]
+        if not len(part):
             return np.zeros(0, np.uint64)
         return hash_columns([part[name] for name in self.item_type.columns])
 

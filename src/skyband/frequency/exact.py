@@ -8,17 +8,21 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from skyband.arrays import Saved
+from skyband.arrays import Ints, Saved
 from skyband.contract.rows import Rows, Windows
-from skyband.contract.runs import Part, Runs, pick
+from skyband.contract.runs import Part, Runs, offsets_of, pick
+from skyband.contract.tumbling import Tumbling
+from skyband.data.columns import take
 from skyband.data.keys import hash_columns
 from skyband.frequency.base import FrequencySynopsis
 from skyband.frequency.grouped import GroupedCounts
+from skyband.frequency.items import order_keys
+from skyband.frequency.latest_rows import bare
 from skyband.frequency.pane_sums import OwnWindows, PaneSums
-from skyband.frequency.tumbling import Tumbling
-from skyband.frequency.window_counts import WindowCounts
 from skyband.kernels.core.borrow import frozen
+from skyband.kernels.frequency.best_codes import best_of_runs
 from skyband.kernels.frequency.counting import count_runs
+from skyband.query.frequency import HeavyHitters
 
 __all__ = ["Exact"]
 
@@ -30,8 +34,8 @@ class Exact(FrequencySynopsis):
     arrives and when it expires, and one pass over the window's distinct items per answer. State:
     one entry per distinct item of each live pane. Guarantee: counts are the true counts; errors are
     0. Floating-point weights are only added, never subtracted, so a huge weight leaves no rounding
-    error behind when it expires. Windows of one pane, and integer counts of groups, use other
-    states: see docs/decisions/0011.
+    error behind when it expires. Several queries share the entries and the items; for each size of
+    window there are sums of its own. A window of one pane needs no state: see docs/decisions/0011.
 
     >>> import pyarrow as pa, skyband as sb
     >>> words = pa.table({"word": ["to", "be", "or", "not", "to", "be", "to"]})
@@ -41,21 +45,45 @@ class Exact(FrequencySynopsis):
     """
 
     many_groups = True
+    many_readers = True
     shortens = True
     positions = True
     saved_parts = (("", "counts"),)
-    counts: WindowCounts
+    counts: PaneSums | GroupedCounts | Tumbling
+
+    def __init__(self, query: HeavyHitters) -> None:
+        super().__init__(query)
+        self.served: Sequence[HeavyHitters] = [query]
+
+    def serve(self, queries: Sequence[HeavyHitters]) -> None:
+        before, self.served = self.sizes, queries
+        if self.ready and not isinstance(self.counts, Tumbling):
+            self.counts.keep([before.index(size) for size in self.sizes], self.ks)
+
+    @property
+    def sizes(self) -> list[int]:
+        """The sizes of the windows of all queries, the longest first."""
+        return sorted({query.window.panes.size for query in self.served}, reverse=True)
+
+    @property
+    def ks(self) -> list[int]:
+        """How many items partial answers of each size hold: enough for each query."""
+        more = self.reads - self.query.k
+        return [
+            more + max(query.k for query in self.served if query.window.panes.size == size)
+            for size in self.sizes
+        ]
 
     def start(self) -> None:
-        query, groups, best = self.query, bool(self.query.groups), self.reads
+        groups, settings = bool(self.query.groups), (self.item_type, self.ks)
         if self.own_windows:
-            self.counts = OwnWindows(self.item_type, best, self.dtype, groups)
-        elif query.window.panes.per_window == 1:
-            self.counts = Tumbling(self.item_type, best, self.dtype)
+            self.counts = OwnWindows(*settings, self.dtype, groups)
+        elif self.query.window.panes.per_window == 1:
+            self.counts = Tumbling(self._read_panes)
         elif groups and self.dtype.kind == "i":
-            self.counts = GroupedCounts(self.item_type, best)
+            self.counts = GroupedCounts(*settings)
         else:
-            self.counts = PaneSums(self.item_type, best, self.dtype, groups)
+            self.counts = PaneSums(*settings, self.dtype, groups)
 
     def _summarise(self, rows: Rows) -> Runs:
         weights, total = self.weighed(rows)
@@ -79,11 +107,30 @@ class Exact(FrequencySynopsis):
 
     def restore(self, arrays: Saved) -> None:
         super().restore(arrays)
-        if isinstance(self.counts, Tumbling) and self.counts.kept is not None:
-            self.saved_runs(self.counts.kept)
+        if isinstance(self.counts, Tumbling) and self.counts.last is not None:
+            self.saved_runs(self.counts.last)
 
-    def _fold(self, panes: Runs, windows: Windows) -> Runs | None:
-        return self.counts.fold(panes, windows)
+    def fold(self, panes: Runs, windows: Windows) -> Runs | None:
+        (answers,) = self.fold_readers(panes, [windows])
+        return answers
+
+    def fold_readers(self, panes: Runs, windows: Sequence[Windows]) -> list[Runs | None]:
+        sizes = self.sizes
+        of_size = {q.window.panes.size: w for q, w in zip(self.served, windows, strict=True)}
+        windows = [of_size[size] for size in sizes]
+        answers = self.with_kept(panes, windows, self.counts.fold(bare(panes), windows))
+        return [answers[sizes.index(query.window.panes.size)] for query in self.served]
+
+    def _read_panes(self, panes: Runs, runs: Ints) -> Runs:
+        """The best items of some runs of panes."""
+        part, item_type, (k,) = panes.parts["items"], self.item_type, self.ks
+        counts, offsets = frozen(part["count"]), frozen(part.offsets)
+        keys = frozen(order_keys([part[name] for name in item_type.columns]))
+        place, lengths = best_of_runs(counts, keys, offsets, runs, k, item_type.decided)
+        columns: dict[str, Any] = {"count": counts[place]}
+        columns |= {name: take(part[name], place) for name in item_type.columns}
+        best = item_type.ranked(Part(offsets_of(lengths), columns), k)
+        return Runs(panes.stamp[runs], panes.group[runs], {"items": best})
 
     def _partial(self, first: int, end: int, group: int | None) -> Runs:
         return self.counts.partial(first, end, group)
@@ -91,7 +138,7 @@ class Exact(FrequencySynopsis):
     def position(
         self, first: int, end: int, group: int, key: Sequence[pa.Array]
     ) -> tuple[int, Any, int] | None:
-        part = self.counts.totals(first, end, group)
+        part = self._totals(first, end, group)
         if not len(part):
             return None
         hashes = hash_columns([part[name] for name in self.item_type.columns])
@@ -104,6 +151,15 @@ class Exact(FrequencySynopsis):
         order = self.item_type.order(part.rows(tied, one_run), np.zeros(len(tied), np.int64))
         place = int(np.flatnonzero(tied[order] == at[0])[0])
         return int((counts > mine).sum()) + place + 1, mine.item(), len(part)
+
+    def _totals(self, first: int, end: int, group: int) -> Part:
+        """The counts of all items of a group, in any order."""
+        counts = self.counts
+        if not isinstance(counts, Tumbling):
+            return counts.totals(first, end, group)
+        runs = counts.live(first, end, group)
+        none = Part(np.zeros(1, np.int64), {})
+        return counts.last.parts["items"].take(runs) if counts.last is not None else none
 
     def _stats(self) -> dict[str, int | float]:
         return self.counts.stats()

@@ -25,8 +25,6 @@ from skyband.query.frequency import HeavyHitters
 
 __all__ = ["Fsp"]
 
-_OLD_PANE_BITS = 40
-
 
 class Fsp(SketchSynopsis):
     """FSP: FSS lists ``capacity`` items of each pane, and a full list adds up these lists.
@@ -67,7 +65,7 @@ class Fsp(SketchSynopsis):
     def start(self) -> None:
         sums = OwnWindows if self.own_windows else PaneSums
         self.lists = sums(
-            self.item_type, self.reads, self.dtype, bool(self.query.groups),
+            self.item_type, [self.reads], self.dtype, bool(self.query.groups),
             values=("count", "error", "absent"), answer=self._lifted,
         )  # fmt: skip
         self.total = np.zeros(COUNTS, np.int64)
@@ -88,15 +86,15 @@ class Fsp(SketchSynopsis):
         columns |= self.item_columns(panes, rows)
         lists = Runs(panes.stamp, panes.group, {"items": Part(offsets, columns)})
         self._add_gaps(panes.group[lacks], panes.stamp[lacks], absent[lacks])
-        found = self.lists.fold(lists, windows)
+        (found,) = self.lists.fold(lists, [windows])
         if len(windows) and len(self.gap):
             self._drop_gaps(windows)
         return found
 
     def _counted_keys(self) -> Hashes | None:
         assert self.latest is not None
-        codes = self.lists.index.codes()
-        hashes = hash_columns(list(self.lists.store.gather(codes).values()))
+        codes = self.lists.items.index.codes()
+        hashes = hash_columns(list(self.lists.items.store.gather(codes).values()))
         return self.latest.keys(hashes, self.lists.group[codes], np.arange(len(codes) + 1))
 
     def _add_gaps(self, group: Array, stamp: Array, absent: Array) -> None:
@@ -174,7 +172,7 @@ class Fsp(SketchSynopsis):
         }
 
     def restore(self, arrays: Saved) -> None:
-        super().restore(_with_split_gaps(arrays) if "gap_key" in arrays else arrays)
+        super().restore(arrays)
         ordered = np.lexsort((self.gap_stamp, self.gap_group)) == np.arange(len(self.gap))
         require(ordered.all(), "gaps that are not in order")
 
@@ -184,26 +182,3 @@ class Fsp(SketchSynopsis):
         assert len(group) == len(stamp) == len(self.gap)
         step = np.diff(group)
         assert ((step > 0) | ((step == 0) & (np.diff(stamp) > 0))).all()
-
-
-def _with_split_gaps(arrays: Saved) -> Saved:
-    """The state of an earlier version, which kept a gap's group and pane in one integer.
-
-    That was the pane's number plus 2^40 times the group, whatever the pane's number. The panes
-    are known from their lists; a gap that fits none of them belongs to a pane that has expired.
-    """
-    key, panes = arrays["gap_key"], np.unique(arrays["pane"])
-    low = (1 << _OLD_PANE_BITS) - 1
-    panes = panes[np.argsort(panes & low)]
-    place = np.searchsorted(panes & low, key & low)
-    live = np.flatnonzero(place < len(panes))
-    live = live[panes[place[live]] & low == key[live] & low]
-    stamp = panes[place[live]]
-    group = (key[live] - stamp) >> _OLD_PANE_BITS
-    order = np.lexsort((stamp, group))
-    return {
-        **arrays,
-        "gap_group": group[order].astype(np.int32),
-        "gap_stamp": stamp[order],
-        "gap": arrays["gap"][live][order],
-    }

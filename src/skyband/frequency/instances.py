@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from skyband.arrays import Array, Mask, Saved, State
+from skyband.arrays import Array, Mask
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Part, Runs, offsets_of
-from skyband.errors import EngineError
 from skyband.frequency.many_groups import GroupedSketch
 from skyband.kernels.frequency import spacesaving as kernel
 from skyband.kernels.frequency.instances import NEVER, Windowed, fold_instances
@@ -120,17 +119,7 @@ class SpaceSaving(GroupedSketch):
     # Answers ----------------------------------------------------------------------------------
 
     def _partial(self, first: int, end: int, group: int | None) -> Runs:
-        shape = self.query.window.panes
         asked = self.known if group is None else [group] if group in self.known else []
-        if (
-            any(first < self.stacked("last")[each][1] for each in asked)
-            and (first + shape.per_window) % shape.per_slide
-        ):
-            raise EngineError(
-                "this monitor was restored from a snapshot of version 0.1, which lacks what peek "
-                "needs here; call peek when a window has just ended, or once a whole window has "
-                "passed since the snapshot"
-            )
         found = [self._partial_of(each, first) for each in asked]
         found = [each for each in found if len(each)]
         return Runs.concat(found) if found else self._nothing()
@@ -165,11 +154,6 @@ class SpaceSaving(GroupedSketch):
 
     # State ------------------------------------------------------------------------------------
 
-    def restore(self, arrays: Saved) -> None:
-        if "last" in arrays and arrays["last"].shape == (1,):
-            arrays = {**arrays, **self._of_version_0_1(arrays)}
-        super().restore(arrays)
-
     def lists(self) -> tuple[Array, Array, Array, Array]:
         live = self.stacked("started").ravel() != NEVER
         size = np.where(live, self.stacked("control")[..., kernel.SIZE].ravel(), 0)
@@ -177,17 +161,6 @@ class SpaceSaving(GroupedSketch):
             self.stacked(n).reshape(len(live), -1) for n in ("heap", "item", "table")
         )
         return size, heap, item, np.where(live[:, None], table, np.uint64(0))
-
-    def _of_version_0_1(self, arrays: Saved) -> State:
-        """Convert what version 0.1 saved: it started instances only where windows start."""
-        last = arrays["last"]
-        found = {"last": np.append(last, last + 1 if last[0] != NEVER else last)}
-        for name in ("started", "control", "item", "f", "err", "alpha", "table", "low", "slack"):
-            found[name] = self.blank[name].copy()
-            found[name][: len(arrays[name])] = arrays[name]
-        heap = self.blank["heap"]
-        found["heap"] = np.concatenate([arrays["heap"], heap[len(arrays["heap"]) :]])
-        return found
 
     def _stats(self) -> dict[str, int | float]:
         names = {"inserts": kernel.INSERTS, "removals": kernel.REMOVALS, "hits": kernel.HITS}

@@ -1,4 +1,4 @@
-"""Items of one or more columns of any type: their order, and a store for retained ones."""
+"""Items of one or more columns of any type: their order, and codes for those that live."""
 
 from __future__ import annotations
 
@@ -9,16 +9,20 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from skyband.arrays import Array, Hashes, Ints
+from skyband.arrays import Array, Codes, Hashes, Ints, Saved, State, grown
 from skyband.contract.runs import Part
 from skyband.data.columns import OFFSETS_32, OFFSETS_64, native_dtype, plain, spans, to_numpy
+from skyband.data.flat_state import Form, admitted, require
+from skyband.data.keys import KeyIndex
 from skyband.data.order import id_ranks, sortable
+from skyband.data.packing import prefixed, under
 from skyband.data.retained_rows import RetainedRows
 from skyband.kernels.core.borrow import frozen
 from skyband.kernels.core.hashing import hash_int64
 from skyband.kernels.core.strings import prefix_keys
+from skyband.kernels.frequency.counting import add_refs, drop_refs
 
-__all__ = ["ItemColumns", "order_keys"]
+__all__ = ["GroupOrder", "ItemCodes", "ItemColumns", "order_keys"]
 
 
 def order_keys(columns: Sequence[pa.Array]) -> Ints:
@@ -109,3 +113,100 @@ class ItemColumns:
 def _estimate(part: Part) -> Array:
     found: Array = part["estimate" if "estimate" in part.columns else "count"]
     return found
+
+
+class ItemCodes:
+    """Codes of the items that lists have, or of pairs of a group and an item; kernels work on them.
+
+    An item lives as long as an entry of a list has it. State: each live item once.
+    """
+
+    def __init__(self, item_type: ItemColumns) -> None:
+        self.item_type = item_type
+        self.index, self.store = KeyIndex(), item_type.new_store()
+        self.refs = np.zeros(0, np.int32)
+        """How many entries of lists each code has."""
+        self._order_key = np.zeros(0, np.int64)
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    @property
+    def bound(self) -> int:
+        """All codes are below this."""
+        return self.index.bound
+
+    @property
+    def order_key(self) -> Ints:
+        """The order key of each code; see ``order_keys``."""
+        return self._order_key[: self.bound]
+
+    @property
+    def nbytes(self) -> int:
+        arrays = (self.refs, self._order_key)
+        return sum(each.nbytes for each in arrays) + self.index.nbytes + self.store.nbytes
+
+    def take(self, hashes: Hashes, part: Part) -> tuple[Codes, Ints, Codes]:
+        """Codes of new entries of lists, and the places and codes of items that are new."""
+        codes, rows, fresh = self.index.encode(hashes)
+        if len(fresh):
+            self.refs = grown(self.refs, self.bound)
+            self._order_key = grown(self._order_key, self.bound)
+            self.store.put(fresh, part.columns, rows)
+            self._order_key[fresh] = order_keys(list(self.store.gather(fresh).values()))
+        add_refs(codes, self.refs)
+        return codes, rows, fresh
+
+    def drop(self, codes: Codes) -> int:
+        """Entries have gone; forget the items that have no others, and say how many they are."""
+        dead = drop_refs(codes, self.refs)
+        self.index.release(dead)
+        return len(dead)
+
+    def summed(self, codes: Codes, value: Array) -> Part:
+        """All items of these entries, with the sums of their values."""
+        items, place = np.unique(codes, return_inverse=True)
+        sums = np.zeros(len(items), value.dtype)
+        np.add.at(sums, place, value)
+        return Part(np.array([0, len(items)]), {"count": sums, **self.store.gather(items)})
+
+    def state(self) -> State:
+        """Flat arrays for a snapshot; ``refs`` follow from the lists."""
+        arrays = prefixed("index/", self.index.state()) | self.store.state()
+        return arrays | {"order_key": self.order_key.copy()}
+
+    def restore(self, arrays: Saved, codes: Codes) -> None:
+        """Restore from a snapshot; ``codes`` are those of all entries of the lists."""
+        self.index.restore(under(arrays, "index/"))
+        self.store.restore(arrays)
+        known = self.bound
+        require(len(self.store) >= known, "an item has no row")
+        like, forms = {"order_key": self._order_key}, {"order_key": Form(known)}
+        self._order_key = admitted(arrays, like, forms)["order_key"]
+        require(
+            0 <= codes.min(initial=0) <= codes.max(initial=-1) < known or not len(codes),
+            "an entry has no item",
+        )
+        self.refs = np.bincount(codes, minlength=known).astype(np.int32)
+        live = np.array_equal(np.flatnonzero(self.refs), self.index.codes())
+        require(live, "an item has no entry")
+
+    def _check(self, codes: Codes) -> None:
+        """Assert that the live items are those of these entries."""
+        self.index._check()
+        assert np.array_equal(np.bincount(codes, minlength=self.bound), self.refs[: self.bound])
+        assert np.array_equal(np.flatnonzero(self.refs[: self.bound]), self.index.codes())
+
+
+class GroupOrder:
+    """Groups in the order of their keys, as answers show them."""
+
+    def __init__(self) -> None:
+        self._ranks = self._order = np.zeros(0, np.int64)
+
+    def of(self, groups: int, ranks: Ints) -> Ints:
+        """The groups with codes below ``groups``; those without a rank come last."""
+        if self._ranks is not ranks or len(self._order) < groups:
+            order = np.argsort(ranks, kind="stable")
+            self._ranks, self._order = ranks, np.append(order, np.arange(len(ranks), groups))
+        return self._order if len(self._order) == groups else self._order[self._order < groups]

@@ -6,7 +6,7 @@ the newest of these rows is needed, because it expires last.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -96,22 +96,29 @@ class LatestRows:
     # Panes ------------------------------------------------------------------------------------
 
     def take(
-        self, panes: Runs, windows: Windows, found: Runs | None, hashes: Hashes
-    ) -> Runs | None:
-        """Take panes, and add their kept columns to the answers of windows.
+        self,
+        panes: Runs,
+        windows: Sequence[Windows],
+        answers: Sequence[Runs | None],
+        hashes_of: Callable[[Runs], Hashes],
+    ) -> list[Runs | None]:
+        """Take panes, and add their kept columns to the answers of each reader's windows.
 
-        ``hashes`` are those of the items in the answers ``found``.
+        ``hashes_of`` are those of the items in answers.
         """
         part = panes.part("kept")
         fresh = self._encode(panes, part) if len(part) else np.zeros(0, np.int32)
-        if found is not None:
-            found = self._answered(found, hashes, windows, panes, part, fresh)
+        shown = [
+            None if runs is None else self._answered(runs, hashes_of(runs), own, panes, part, fresh)
+            for runs, own in zip(answers, windows, strict=True)
+        ]
         if len(part):
             self.pane[fresh] = np.repeat(panes.stamp, part.lengths)
             self.store.put(fresh, part.columns)
-        if len(windows):
-            self._expire(windows)
-        return found
+        due = [own for own in windows if len(own)]
+        if due:
+            self._expire(due)
+        return shown
 
     def _encode(self, panes: Runs, part: Part) -> Codes:
         codes, rows, fresh = self.index.encode(self.keys(part["hash"], panes.group, part.offsets))
@@ -173,16 +180,19 @@ class LatestRows:
         asked = self.index.find(self.keys(hashes, found.group, items.offsets))
         return found.with_parts(items=Part(items.offsets, {**items.columns, **self.stored(asked)}))
 
-    def _expire(self, windows: Windows) -> None:
+    def _expire(self, due: Sequence[Windows]) -> None:
+        """Forget what has left the windows of all readers."""
         live = self.index.codes()
         if self.own_windows:
-            assert windows.group is not None
-            most = int(max(self.group[live].max(initial=0), windows.group.max()))
+            longest = min(due, key=lambda own: int(own.first[0]))
+            assert longest.group is not None
+            most = int(max(self.group[live].max(initial=0), longest.group.max()))
             needed = np.full(most + 1, _UNSEEN)
-            np.maximum.at(needed, windows.group, windows.first)
+            np.maximum.at(needed, longest.group, longest.first)
             self.index.release(live[self.pane[live] < needed[self.group[live]]])
         else:
-            self.index.release(live[self.pane[live] < windows.first[-1]])
+            first = min(int(own.first[-1]) for own in due)
+            self.index.release(live[self.pane[live] < first])
 
     def keep_only(self, keys: Hashes) -> None:
         """Forget all items except those with these keys."""

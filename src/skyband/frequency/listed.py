@@ -58,30 +58,36 @@ class _Lists(NamedTuple):
         )
 
 
-def from_listed(state: PaneSums, empty: PaneSums, panes: Runs, windows: Windows) -> Runs | None:
-    """The answers of windows, without changing the state; None if they are not certain.
+def from_listed(
+    state: PaneSums, empty: PaneSums, panes: Runs, windows: Sequence[Windows]
+) -> list[Runs | None] | None:
+    """The answers of the windows of each size, without changing the state; None if not certain.
 
     ``panes`` are new, ``state`` has the others, and ``empty`` is a state without any. Counts are
     whole numbers that are not negative, and there are no groups.
     """
-    part, listed = panes.parts["items"], max(_FEWEST, _PER_RANK * state.k)
-    leaving = int(np.searchsorted(panes.stamp, windows.first[-1]))
+    part, items = panes.parts["items"], state.items
+    ks, listed = [sums.k for sums in state.sums], max(_FEWEST, _PER_RANK * state.most)
+    longest, k = min(
+        ((own, k) for own, k in zip(windows, ks, strict=True) if len(own)),
+        key=lambda pair: int(pair[0].first[-1]),
+    )
+    leaving = int(np.searchsorted(panes.stamp, longest.first[-1]))
     many = len(part) + len(state.tape)
     if part.offsets[leaving] < _WORTH or many < _RARE * listed * (len(panes) + len(state.pane)):
         return None
     code, value = state.tape["code"], state.tape["value"][:, 0]
-    live = _Lists(state.pane, state.index.hashes(code), value, state.starts)
+    live = _Lists(state.pane, items.index.hashes(code), value, state.starts)
     counts = np.asarray(part["count"])
-    new = _Lists(panes.stamp, state.item_type.hashes(part), counts, part.offsets)
-    last = windows.slice(len(windows) - 1, len(windows))
-    some = [each.between(int(last.first[0]), int(last.end[0])) for each in (live, new)]
+    new = _Lists(panes.stamp, items.item_type.hashes(part), counts, part.offsets)
+    some = [each.between(int(longest.first[-1]), int(longest.end[-1])) for each in (live, new)]
     few = sum(len(each.stamps) for each in some)
-    if _TRIAL * few < len(panes) + len(state.pane) and not _may_do(some, listed, state.k):
+    if _TRIAL * few < len(panes) + len(state.pane) and not _may_do(some, listed, k):
         return None
-    most, found = zip(*(_listed(each, listed) for each in (live, new)), strict=True)
-    hashes = np.unique(np.concatenate(found))
+    most, hashes_of = zip(*(_listed(each, listed) for each in (live, new)), strict=True)
+    hashes = np.unique(np.concatenate(hashes_of))
     (old_rows, old_offsets), (rows, offsets) = (_among(each, hashes) for each in (live, new))
-    columns: dict[str, Any] = {"count": value[old_rows], **state.store.gather(code[old_rows])}
+    columns: dict[str, Any] = {"count": value[old_rows], **items.store.gather(code[old_rows])}
     if "hash" in part.columns:
         columns["hash"] = live.hashes[old_rows]
     before = Runs(
@@ -89,9 +95,10 @@ def from_listed(state: PaneSums, empty: PaneSums, panes: Runs, windows: Windows)
     )
     after = Runs(panes.stamp, panes.group, {"items": part.rows(rows, offsets)})
     answers = empty.fold_all(Runs.concat([before, after]), windows)
-    stamps = np.concatenate([state.pane, panes.stamp])
-    certain = _certain(answers, windows, state.k, stamps, np.concatenate(most))
-    return answers if certain.all() else None
+    stamps, limits = np.concatenate([state.pane, panes.stamp]), np.concatenate(most)
+    sizes = zip(answers, windows, ks, strict=True)
+    certain = all(_certain(best, own, k, stamps, limits).all() for best, own, k in sizes)
+    return answers if certain else None
 
 
 def _may_do(lists: Sequence[_Lists], listed: int, k: int) -> bool:

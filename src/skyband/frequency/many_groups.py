@@ -7,17 +7,18 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
-from skyband.arrays import Array, Codes, Hashes, Mask, Saved
+from skyband.arrays import Array, Codes, Hashes, Ints, Mask, Saved
 from skyband.contract.rows import Windows
+from skyband.contract.runs import Runs
 from skyband.data.flat_state import Form, Forms, require
 from skyband.data.keys import hash_columns
-from skyband.data.packing import under
-from skyband.frequency.rows import CounterSketch
+from skyband.data.retained_rows import RetainedRows
+from skyband.frequency.rows import SketchSynopsis
 from skyband.kernels.frequency.fsw import Plan
 
 __all__ = ["GroupedSketch"]
@@ -25,10 +26,17 @@ __all__ = ["GroupedSketch"]
 _SIDES: tuple[Any, ...] = ("left", "right")
 
 
-class GroupedSketch(CounterSketch):
-    """A sketch whose arrays may hold many groups."""
+class GroupedSketch(SketchSynopsis):
+    """A sketch of counters in flat arrays, which may hold many groups, and a store of their items.
+
+    While panes are taken, ``row`` says which of their rows brought the item of a slot; -1 if the
+    item is in the store already.
+    """
 
     many_groups = True
+    saved_parts = (("", "store"),)
+    store: RetainedRows
+    row: Ints
     blank: dict[str, Array]
     """The state of a group without rows."""
 
@@ -63,9 +71,6 @@ class GroupedSketch(CounterSketch):
     @abstractmethod
     def slots(self) -> int:
         """The number of slots of a group."""
-
-    def _used(self) -> Array:
-        return self.used
 
     def hold(self, groups: Array) -> None:
         """Make room for the groups with these codes."""
@@ -111,28 +116,41 @@ class GroupedSketch(CounterSketch):
         owner = (used // self.slots).astype(np.int32)
         return self.latest.keys(hashes, owner, np.arange(len(used) + 1))
 
+    # Items ------------------------------------------------------------------------------------
+
+    def _items(self, panes: Runs, slots: Array, rows: Array) -> dict[str, Any]:
+        """Items of answers, from rows just pushed or from the store of earlier calls."""
+        fresh = rows >= 0
+        if fresh.all():
+            return self.item_columns(panes, rows)
+        kept = self.store.gather(slots[~fresh])
+        if not fresh.any():
+            return kept
+        pushed = self.item_columns(panes, rows[fresh])
+        place = np.where(fresh, np.cumsum(fresh) - 1 + (~fresh).sum(), np.cumsum(~fresh) - 1)
+        return {
+            name: pa.concat_arrays([kept[name], pushed[name]]).take(pa.array(place))
+            for name in pushed
+        }
+
+    def _materialise(self, panes: Runs, used: Array) -> None:
+        """Copy the items out of the rows that brought them, so that the rows can be freed.
+
+        ``used`` are the slots in use.
+        """
+        rows = self.row.ravel()
+        fresh = used[rows[used] >= 0]
+        if len(fresh):
+            self.store.put(fresh, self.item_columns(panes, rows[fresh]))
+        self.row[:] = -1
+
     # State ------------------------------------------------------------------------------------
 
-    def like(self, other: GroupedSketch) -> None:
-        """Give this state the types and optional arrays of another."""
-
     def restore(self, arrays: Saved) -> None:
-        if "groups" not in arrays:
-            super().restore(arrays)
-            self._admit()
-            row: Any = self.blank["row"]
-            self.row = np.broadcast_to(row, (*self.lead, *row.shape)).copy()
-            return
-        # Earlier versions saved the state of each group under its code.
-        self.hold(arrays["groups"])
-        for group in arrays["groups"].tolist():
-            one: Any = type(self)(self._alone)
-            one.bind("", self.schema)
-            one.restore(under(arrays, f"{group}/state/"))
-            self.like(one)
-            for name in self.blank:
-                getattr(self, name)[group] = getattr(one, name)
-            self.store.put(group * self.slots + one.used, one.store.gather(one.used))
+        super().restore(arrays)
+        self._admit()
+        row: Any = self.blank["row"]
+        self.row = np.broadcast_to(row, (*self.lead, *row.shape)).copy()
 
     @property
     def saved_forms(self) -> Forms:  # type: ignore[override]
@@ -168,14 +186,6 @@ class GroupedSketch(CounterSketch):
     def lead(self) -> tuple[int, ...]:
         """The shape of what is in front of a group's own arrays."""
         return (len(self.known),) if self.query.groups else ()
-
-    @property
-    def _alone(self) -> Any:
-        """The query of a single group, with the same sizes."""
-        sizes: dict[str, Any] = {"capacity": self.capacity}
-        if self.query.cells is not None:
-            sizes["cells"] = self.query.cells
-        return replace(self.query, by=(), keep=(), **sizes)
 
     @property
     def nbytes(self) -> int:

@@ -11,18 +11,15 @@ input was cut into batches. docs/decisions/0009 gives the reasons.
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from skyband.arrays import Array, Hashes, Ints
+from skyband.arrays import Array, Ints
 from skyband.contract.rows import Rows
 from skyband.contract.runs import Part, Runs, expand, offsets_of, pick
 from skyband.data.columns import plain
-from skyband.data.keys import hash_columns
-from skyband.data.retained_rows import RetainedRows
 from skyband.errors import QueryError
 from skyband.frequency.base import ONE_EACH, FrequencySynopsis
 from skyband.kernels.core.borrow import frozen
@@ -32,7 +29,7 @@ from skyband.kernels.frequency.pushed import Pushed
 from skyband.query.checks import count
 from skyband.query.frequency import HeavyHitters
 
-__all__ = ["CounterSketch", "SketchSynopsis"]
+__all__ = ["SketchSynopsis"]
 
 _NO_HASHES = np.zeros(0, np.uint64)
 _MOST_PANES = 10_000
@@ -217,52 +214,6 @@ class SketchSynopsis(FrequencySynopsis):
             order = np.argsort(np.argsort(~early, kind="stable"), kind="stable")
             found[key] = joined.take(pa.array(order)) if len(pieces) > 1 else joined
         return found
-
-
-class CounterSketch(SketchSynopsis):
-    """A sketch whose state is counters in flat arrays, and a store of the items they count.
-
-    While panes are taken, ``row`` says which of their rows brought the item of a slot; -1 if the
-    item is in the store already.
-    """
-
-    saved_parts = (("", "store"),)
-    store: RetainedRows
-    row: Ints
-
-    @abstractmethod
-    def _used(self) -> Array:
-        """The slots of all items that are counted."""
-
-    def _counted_keys(self) -> Hashes | None:
-        items = self.store.gather(self._used())
-        return hash_columns(list(items.values()))
-
-    def _items(self, panes: Runs, slots: Array, rows: Array) -> dict[str, Any]:
-        """Items of answers, from rows just pushed or from the store of earlier calls."""
-        fresh = rows >= 0
-        if fresh.all():
-            return self.item_columns(panes, rows)
-        kept = self.store.gather(slots[~fresh])
-        if not fresh.any():
-            return kept
-        pushed = self.item_columns(panes, rows[fresh])
-        place = np.where(fresh, np.cumsum(fresh) - 1 + (~fresh).sum(), np.cumsum(~fresh) - 1)
-        return {
-            name: pa.concat_arrays([kept[name], pushed[name]]).take(pa.array(place))
-            for name in pushed
-        }
-
-    def _materialise(self, panes: Runs, used: Array) -> None:
-        """Copy the items out of the rows that brought them, so that the rows can be freed.
-
-        ``used`` are the slots in use.
-        """
-        rows = self.row.ravel()
-        fresh = used[rows[used] >= 0]
-        if len(fresh):
-            self.store.put(fresh, self.item_columns(panes, rows[fresh]))
-        self.row[:] = -1
 
 
 def _joined(pieces: list[Part]) -> Part:

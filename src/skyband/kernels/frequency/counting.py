@@ -160,3 +160,23 @@ def grouped_keys(hashes: Hashes, groups: Codes, offsets: Ints) -> Hashes:
         for i in range(offsets[run], offsets[run + 1]):
             keys[i] = mix(hashes[i] ^ salt)
     return keys
+
+
+@kernel
+def add_refs(codes: Codes, refs: Codes) -> None:
+    """Count entries by code."""
+    for code in codes:
+        refs[code] += 1
+
+
+@kernel
+def drop_refs(codes: Codes, refs: Codes) -> Codes:
+    """Take entries away again; the codes that have none left."""
+    dead = np.empty(len(codes), np.int32)
+    n = 0
+    for code in codes:
+        refs[code] -= 1
+        if refs[code] == 0:
+            dead[n] = code
+            n += 1
+    return dead[:n].copy()

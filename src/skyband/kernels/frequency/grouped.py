@@ -16,10 +16,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skyband.arrays import Codes, Ints
+from skyband.kernels.core.best import best_of
 from skyband.kernels.core.jit import jit
 from skyband.kernels.core.patient import kernel
 from skyband.kernels.core.room import with_room
-from skyband.kernels.frequency.best_codes import Top, insert_best, ties_last
+from skyband.kernels.frequency.best_codes import HALF, LANES, SHIFT, nth, ranked
 
 # Places in ``place``.
 HEAD = 0  # the first live pane
@@ -51,10 +52,19 @@ class Blocks(NamedTuple):
     sums: Ints
 
 
+class Room(NamedTuple):
+    """Arrays to read groups in: where each begins in the answer; then numbers for each item."""
+
+    to: Ints
+    values: Ints
+    places: Ints
+    order: Ints
+    keys: Ints
+
+
 _LEAST, _SMALL = 4, 32
 _GOLDEN = np.uint32(0x9E3779B1)
 _16 = np.uint32(16)
-_HALF = np.int64(0x7FFFFFFF)
 
 
 @jit
@@ -92,9 +102,7 @@ def _fits(entries: int, room: int) -> Any:
 
 
 @jit
-def _push_runs(
-    run: int, stop: int, entries: Entries, item_refs: Codes, b: Blocks, place: Ints
-) -> int:
+def _push_runs(run: int, stop: int, entries: Entries, b: Blocks, place: Ints) -> int:
     """Add runs of entries to their groups; returns the first for which the arena has no room."""
     owner, offsets, code, value = entries.owner, entries.offsets, entries.code, entries.value
     begin, rooms, sizes, codes, refs, sums = b
@@ -113,7 +121,6 @@ def _push_runs(
         small = rooms[group] <= _SMALL
         for i in range(offsets[r], offsets[r + 1]):
             c = code[i]
-            item_refs[c] += 1
             at = 0 if small else _home(c) & mask
             if small:
                 while at < sizes[group] and codes[base + at] != c:
@@ -132,9 +139,7 @@ def _push_runs(
 
 
 @jit
-def _expire_runs(
-    run: int, stop: int, entries: Entries, item_refs: Codes, b: Blocks, place: Ints
-) -> None:
+def _expire_runs(run: int, stop: int, entries: Entries, b: Blocks, place: Ints) -> None:
     """Take runs of entries out of their groups; items that no live pane has are removed."""
     owner, offsets, code, value = entries.owner, entries.offsets, entries.code, entries.value
     begin, rooms, sizes, codes, refs, sums = b
@@ -144,7 +149,6 @@ def _expire_runs(
         small = rooms[group] <= _SMALL
         for i in range(offsets[r], offsets[r + 1]):
             c = code[i]
-            item_refs[c] -= 1
             hole = 0 if small else _home(c) & mask
             while codes[base + hole] != c or refs[base + hole] == 0:
                 hole = (hole + 1) & mask
@@ -173,8 +177,8 @@ def _expire_runs(
 
 @jit
 def _read_groups(
-    sequence: Ints, b: Blocks, order_key: Ints, k: int, decided: bool, least: Any, top: Top,
-    to: Ints, out: tuple[Codes, Ints, Codes, Ints], n: int, answers: int,
+    sequence: Ints, b: Blocks, order_key: Ints, k: int, decided: bool, least: Any, room: Room,
+    out: tuple[Codes, Ints, Codes, Ints], n: int, answers: int,
 ) -> tuple[int, int]:  # fmt: skip
     """The best k items of each group, groups in ``sequence``; returns what is written so far.
 
@@ -182,8 +186,9 @@ def _read_groups(
     of memory, and only the answers are written out of order.
     """
     begin, rooms, sizes, codes, refs, sums = b
+    to, values, places, order, keys = room
     out_code, out_sum, out_group, out_end = out
-    few = np.empty(_SMALL, np.int64)
+    none, all_live = np.empty(0, np.int64), np.empty(0, np.int32)
     if decided:
         for group in sequence:
             if sizes[group] > 0:
@@ -195,39 +200,45 @@ def _read_groups(
         group = np.int64(step) if decided else sequence[step]
         if sizes[group] == 0:
             continue
-        low, at = begin[group], to[group] if decided else n
-        small = rooms[group] <= _SMALL
-        used = sizes[group] if small else rooms[group]
-        if decided and small:
-            # Count and key form one number; the rank of an item is how many numbers are greater,
-            # which takes no branches. If a number is too large, the items are sorted below.
-            fits = True
-            for i in range(used):
-                key = order_key[codes[low + i]] - least
-                fits &= (key >= 0) & (key <= _HALF) & (sums[low + i] < _HALF)
-                few[i] = (sums[low + i] << 31) + (_HALF - key)
+        low, at, size, fits = begin[group], to[group] if decided else n, 0, decided
+        # Count and key form one number if they are small enough; then no branch depends on them.
+        if decided and rooms[group] <= _SMALL:
+            for i in range(low, low + sizes[group]):
+                key = order_key[codes[i]] - least
+                fits &= (key >= 0) & (key <= HALF) & (sums[i] < HALF)
+                values[i - low] = (sums[i] << SHIFT) + (HALF - key)
             if fits:
-                for i in range(used):
-                    own = few[i]
+                for i in range(sizes[group]):
                     before = 0
-                    for j in range(used):
-                        before += few[j] > own
+                    for j in range(sizes[group]):
+                        before += values[j] > values[i]
                     if before < k:
                         out_code[at + before], out_sum[at + before] = codes[low + i], sums[low + i]
                 continue
-        size = 0
-        for i in range(low, low + used):
-            if refs[i] > 0 and (size < k or sums[i] >= top.sum[k - 1]):
-                size = insert_best(top, size, k, sums[i], order_key[codes[i]], codes[i])
+        for i in range(low, low + rooms[group]):
+            values[size], places[size] = sums[i], i
+            size += refs[i] > 0
+        if k < size:  # only those that may be among the best
+            worst = nth(values, size, k, keys)
+            many, size = size, 0
+            for i in range(many):
+                values[size], places[size] = values[i], places[i]
+                size += values[i] >= worst
+        for i in range(size):
+            keys[i] = order_key[codes[places[i]]]
+            fits &= (keys[i] >= least) & (keys[i] - least <= HALF) & (values[i] < HALF)
+        if fits:
+            for i in range(size):
+                values[i] = (values[i] << SHIFT) + (HALF - (keys[i] - least))
+            size = ranked(values, size, k, order, keys)
+        else:
+            packed = values.reshape(-1, 1)
+            size = best_of(none, 0, size, all_live, packed, keys, k, decided, order)
         for j in range(size):
-            out_code[at + j], out_sum[at + j] = top.code[j], top.sum[j]
+            i = places[order[j]]
+            out_code[at + j], out_sum[at + j] = codes[i], sums[i]
         if decided:
             continue
-        if size == k and sizes[group] > k:  # what ties with the last one follows it
-            for i in range(low, low + used):
-                if refs[i] > 0 and ties_last(top, k, sums[i], order_key[codes[i]], codes[i]):
-                    out_code[n + size], out_sum[n + size] = codes[i], sums[i]
-                    size += 1
         n += size
         out_group[answers], out_end[answers] = group, n
         answers += 1
@@ -241,8 +252,8 @@ def _larger_arena(b: Blocks, needed: int, place: Ints) -> Blocks:
     for group in range(len(b.rooms)):
         wanted += b.rooms[group]
     room = 2 * wanted + 64
-    codes, refs = np.empty(room, np.int32), np.empty(room, np.int32)
-    to = Blocks(b.begin, b.rooms, b.sizes, codes, refs, np.empty(room, np.int64))
+    codes, refs = np.zeros(room, np.int32), np.empty(room, np.int32)  # any code is valid
+    to = Blocks(b.begin, b.rooms, b.sizes, codes, refs, np.zeros(room, np.int64))
     at = 0
     for group in range(len(b.rooms)):
         if b.rooms[group] > 0:
@@ -252,9 +263,18 @@ def _larger_arena(b: Blocks, needed: int, place: Ints) -> Blocks:
     return to
 
 
+@jit
+def _room_for(sizes: Ints) -> Room:
+    """Room to read groups of these sizes, and of somewhat larger ones."""
+    most = LANES + 2 * (sizes.max() if len(sizes) else 0)
+    values, places = np.empty(most, np.int64), np.empty(most, np.int64)
+    order, keys = np.empty(most, np.int64), np.empty(most, np.int64)
+    return Room(np.empty(len(sizes), np.int64), values, places, order, keys)
+
+
 @kernel
 def fold_groups(
-    entries: Entries, item_refs: Codes, blocks: Blocks, place: Ints, first: Ints, end: Ints,
+    entries: Entries, blocks: Blocks, place: Ints, first: Ints, end: Ints,
     sequence: Ints, order_key: Ints, k: int, decided: bool,
 ) -> tuple[Codes, Codes, Ints, Codes, Ints, Codes, Ints, Codes]:  # fmt: skip
     """Push panes and read windows; all panes are pushed in the end.
@@ -263,11 +283,10 @@ def fold_groups(
     many each window has.
     """
     pane, cuts, owner, offsets = entries.pane, entries.cuts, entries.owner, entries.offsets
-    top = Top(np.empty(k, np.int64), np.empty(k, np.int64), np.empty(k, np.int64))
+    room = _room_for(blocks.sizes)
     out_code, out_sum = np.empty(1024, np.int32), np.empty(1024, np.int64)
     out_group, out_end = np.empty(256, np.int32), np.empty(256, np.int64)
     per_window = np.zeros(len(first), np.int32)
-    to = np.empty(len(blocks.sizes), np.int64)
     least = order_key.min() if len(order_key) else np.int64(0)
     n = answers = 0
     for window in range(len(first) + 1):
@@ -275,7 +294,7 @@ def fold_groups(
         while place[TAIL] < len(pane) and (last or pane[place[TAIL]] < end[window]):
             run, stop = cuts[place[TAIL]], cuts[place[TAIL] + 1]
             while run < stop:
-                run = _push_runs(run, stop, entries, item_refs, blocks, place)
+                run = _push_runs(run, stop, entries, blocks, place)
                 if run < stop:
                     needed = blocks.sizes[owner[run]] + offsets[run + 1] - offsets[run]
                     blocks = _larger_arena(blocks, needed, place)
@@ -284,7 +303,7 @@ def fold_groups(
             break
         while place[HEAD] < place[TAIL] and pane[place[HEAD]] < first[window]:
             run, stop = cuts[place[HEAD]], cuts[place[HEAD] + 1]
-            _expire_runs(run, stop, entries, item_refs, blocks, place)
+            _expire_runs(run, stop, entries, blocks, place)
             place[HEAD] += 1
         most = min(place[LIVE], k * len(sequence)) if decided else place[LIVE]
         out_code, out_sum = with_room(out_code, n, n + most), with_room(out_sum, n, n + most)
@@ -293,8 +312,10 @@ def fold_groups(
         out_end = with_room(out_end, answers, many)
         before = answers
         out = (out_code, out_sum, out_group, out_end)
+        if blocks.sizes.max() + LANES > len(room.values):
+            room = _room_for(blocks.sizes)
         n, answers = _read_groups(
-            sequence, blocks, order_key, k, decided, least, top, to, out, n, answers
+            sequence, blocks, order_key, k, decided, least, room, out, n, answers
         )
         per_window[window] = answers - before
     return (

@@ -1,9 +1,10 @@
 """Sums over a sliding window of lists of (code, values), one per pane; answers are the best codes.
 
-Nothing is ever subtracted, so floating sums stay as good as their terms. Panes form two stacks.
-Each entry of an old pane has the sum of its code over the old panes after it (``rest``), so expiry
-writes a value instead of subtracting one. Fresh panes are added up. When no old panes are left, one
-walk back over the fresh ones makes them old:
+Whole numbers are subtracted when their pane expires. Floating-point numbers never are: a sum is
+always as good as its terms. For them, panes form two stacks. Each entry of an old pane has the sum
+of its code over the old panes after it (``rest``), so expiry writes a value instead of subtracting
+one. Fresh panes are added up. When no old panes are left, one walk back over the fresh ones makes
+them old:
 
     old panes            fresh panes            window sum of a code =
     ├ 3 ┼ 4 ┼ 5 ┤       ├ 6 ┼ 7 ┤                 old[code] + fresh[code]
@@ -26,11 +27,12 @@ from skyband.kernels.frequency.best_codes import Top, best_of_few
 HEAD = 0  # the first live pane
 FLIP = 1  # the first fresh pane
 TAIL = 2  # the first pane that is not pushed yet
+PLACES = 3
 _FEW = 48  # up to so many codes of a group are sorted by insertion
 
 
 class Lists(NamedTuple):
-    """The entries of all panes, and where those of each pane start."""
+    """The entries of panes, and where those of each pane start; no ``rest`` for whole numbers."""
 
     code: Codes
     value: Array
@@ -40,7 +42,7 @@ class Lists(NamedTuple):
 
 
 class Sums(NamedTuple):
-    """The sums of each code, and how many live entries it has."""
+    """The sums of each code, and how many live entries it has; no ``old`` for whole numbers."""
 
     old: Array
     fresh: Array
@@ -59,11 +61,15 @@ class Groups(NamedTuple):
 
 
 class Best(NamedTuple):
-    """Which codes an answer has: the best k. If order keys do not decide, ties follow the last."""
+    """Which codes an answer has: the best k. If order keys do not decide, ties follow the last.
+
+    ``last`` are those of the last answer (-1 for none), for a guess at the least sum of the next.
+    """
 
     order_key: Ints
     k: int
     decided: bool
+    last: Ints
 
 
 @piece
@@ -74,6 +80,16 @@ def _push(code: Codes, value: Array, start: int, stop: int, fresh: Array, refs: 
         refs[c] += 1
         for v in range(value.shape[1]):
             fresh[c, v] += value[i, v]
+
+
+@piece
+def _subtract(code: Codes, value: Array, start: int, stop: int, sums: Array, refs: Codes) -> None:
+    """Take the entries of a pane out of the sums."""
+    for i in range(start, stop):
+        c = code[i]
+        refs[c] -= 1
+        for v in range(value.shape[1]):
+            sums[c, v] -= value[i, v]
 
 
 @piece
@@ -106,6 +122,25 @@ def _left_out(
     return most
 
 
+@piece
+def _likely(found: Array, refs: Codes, last: Ints, members: Ints) -> int:
+    """The codes whose sums are not below those of k others; how many they are, -1 if not known.
+
+    The k are the winners of the last answer, which are good ones as a rule; any k would do.
+    """
+    for c in last:
+        if c < 0 or refs[c] == 0:
+            return -1
+    least = found[last[0], 0]
+    for c in last:
+        least = min(least, found[c, 0])
+    n = 0
+    for c in range(len(refs)):  # no branches
+        members[n] = c
+        n += found[c, 0] >= least
+    return n
+
+
 @kernel
 def fold_lists(
     lists: Lists, place: Ints, sums: Sums, first: Ints, end: Ints, groups: Groups, wanted: Best
@@ -120,10 +155,12 @@ def fold_lists(
     code, value, rest, pane, starts = lists
     old, fresh, refs = sums
     members, bounds, sequence = groups
-    order_key, k, decided = wanted
+    order_key, k, decided, last = wanted
     columns = value.shape[1]
-    found = np.empty_like(old)
+    whole = len(old) == 0
+    found = fresh if whole else np.empty_like(old)
     best = np.empty(max(len(refs), 1), np.int64)
+    likely = np.empty(len(refs) + 1 if len(members) == 0 else 0, np.int64)
     top = Top(np.empty(k, value.dtype), np.empty(k, np.int64), np.empty(k, np.int64))
     out_code, out_value = np.empty(1024, np.int32), np.empty((1024, columns), value.dtype)
     out_group, out_end = np.empty(256, np.int32), np.empty(256, np.int64)
@@ -136,6 +173,10 @@ def fold_lists(
             place[TAIL] += 1
         while place[HEAD] < place[TAIL] and pane[place[HEAD]] < first[window]:
             at = place[HEAD]
+            place[HEAD] += 1
+            if whole:
+                _subtract(code, value, starts[at], starts[at + 1], fresh, refs)
+                continue
             if at == place[FLIP]:
                 _make_old(code, value, rest, starts[at], starts[place[TAIL]], old, fresh)
                 place[FLIP] = place[TAIL]
@@ -143,15 +184,17 @@ def fold_lists(
                 refs[code[i]] -= 1
                 for v in range(columns):
                     old[code[i], v] = rest[i, v]
-            place[HEAD] += 1
-        for v in range(columns):
+        for v in range(0 if whole else columns):
             for c in range(len(refs)):
                 found[c, v] = old[c, v] + fresh[c, v]
         for group in sequence:
             start, stop = bounds[group], bounds[group + 1]
             if start == stop:
                 continue
-            if len(members) == 0 or columns > 1 or stop - start > _FEW:
+            few = _likely(found, refs, last, likely) if len(members) == 0 else -1
+            if few >= 0:
+                size = best_of(likely, 0, few, refs, found, order_key, k, decided, best)
+            elif len(members) == 0 or columns > 1 or stop - start > _FEW:
                 size = best_of(members, start, stop, refs, found, order_key, k, decided, best)
             else:
                 size = best_of_few(
@@ -166,6 +209,8 @@ def fold_lists(
                 out_group = with_room(out_group, answers, answers + 1)
                 out_end = with_room(out_end, answers, answers + 1)
                 out_rest = with_room(out_rest, answers, answers + 1)
+            for j in range(k if len(members) == 0 else 0):
+                last[j] = best[j] if j < size else -1
             for j in range(size):
                 c = best[j]
                 out_code[n] = c
@@ -188,14 +233,14 @@ def fold_lists(
 
 @kernel
 def recount(
-    code: Codes, value: Array, low: Ints, high: Ints, codes: int, order_key: Ints, k: int,
-    decided: bool,
-) -> tuple[Codes, Array, Ints, Array]:  # fmt: skip
-    """The best codes of each stretch of entries, counted from scratch; the end of each answer.
+    code: Codes, value: Array, low: Ints, high: Ints, ks: Ints, order_key: Ints, decided: bool
+) -> tuple[Codes, Array, Ints, Array]:
+    """The best codes of stretches of entries, counted from scratch; the end of each answer.
 
-    The last array is ``_left_out`` of each answer, for lists with errors.
+    Stretches that end together follow each other, the shortest first: what they have in common is
+    counted once. The last array is ``_left_out`` of each answer, for lists with errors.
     """
-    columns = value.shape[1]
+    columns, codes = value.shape[1], len(order_key)
     found = np.zeros((codes, columns), value.dtype)
     refs = np.zeros(codes, np.int32)
     longest = 0
@@ -207,10 +252,10 @@ def recount(
     out_value = np.empty((1024, columns), value.dtype)
     ends = np.zeros(len(low), np.int64)
     rest = np.zeros(len(low), value.dtype)
-    n = 0
+    n = known = 0
     for window in range(len(low)):
-        known = 0
-        for i in range(low[window], high[window]):
+        stop = low[window - 1] if known else high[window]
+        for i in range(low[window], stop):
             c = code[i]
             if refs[c] == 0:
                 members[known] = c
@@ -220,6 +265,7 @@ def recount(
                 found[c, v] += value[i, v]
         size = 0
         if known:
+            k = ks[window]
             size = best_of(members, 0, known, refs, found, order_key, k, decided, heap)
         out_code, out_value = with_room(out_code, n, n + size), with_room(out_value, n, n + size)
         for j in range(size):
@@ -230,24 +276,12 @@ def recount(
         ends[window] = n
         if columns > 2 and known:
             rest[window] = _left_out(members, 0, known, refs, found, heap, size)
+        if window + 1 < len(low) and high[window + 1] == high[window]:
+            continue
         for i in range(known):
             c = members[i]
             refs[c] = 0
             for v in range(columns):
                 found[c, v] = 0
+        known = 0
     return out_code[:n], out_value[:n], ends, rest
-
-
-@kernel
-def dead_codes(codes: Codes, refs: Codes) -> Codes:
-    """The codes without refs among these, each once."""
-    dead = np.empty(len(codes), np.int32)
-    n = 0
-    for code in codes:
-        if refs[code] == 0:
-            refs[code] = -1
-            dead[n] = code
-            n += 1
-    for i in range(n):
-        refs[dead[i]] = 0
-    return dead[:n].copy()
