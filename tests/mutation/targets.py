@@ -60,7 +60,7 @@ TARGETS = (
     ),
     Target(
         "core",
-        "skyband.engine.clocks",
+        "skyband.engine.clock",
         ANY,
         ("engine/test_clocks.py", "query/test_windows.py due"),
     ),
