@@ -193,6 +193,7 @@ def test_a_board_changes_on_spark(
 ) -> None:  # fmt: skip
     """Also from a checkpoint of version 0.2.0, whose state is kept query by query."""
     from skyband.spark.board_plan import BoardPlan
+
     from skyband.spark.checkpoint import read_heads
 
     def run(*names: str) -> set[str]:

@@ -16,10 +16,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from skyband.answers.json_text import escaped_text, json_text
 from skyband.answers.plain_text import plain
 from skyband.cli.choices import Format
 from skyband.cli.view import span
+from skyband.data.json_text import escaped_text, json_text
 from skyband.errors import QueryError
 
 __all__ = ["Writer", "format_of", "writer"]

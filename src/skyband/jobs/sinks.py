@@ -25,7 +25,7 @@ import pyarrow.csv
 import pyarrow.fs
 import pyarrow.parquet
 
-from skyband.answers.json_text import json_text
+from skyband.data.json_text import json_text
 from skyband.errors import EngineError
 from skyband.jobs.durable import PRIVATE, sync
 from skyband.jobs.job import Job, Section

@@ -12,12 +12,12 @@ from typing import Any
 import pyarrow as pa
 
 from skyband.data.ipc import schema_from
+from skyband.data.letters import LETTERS, refuse
 from skyband.errors import EngineError
 from skyband.jobs.durable import write_whole
 from skyband.jobs.local.source import LocalSource
 from skyband.serve.service import Busy, Request, Service
 from skyband.serve.status import ROWS
-from skyband.spark.letters import LETTERS, refuse
 
 __all__ = ["Feed", "Taken", "known_schema", "source_feed"]
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from skyband.answers.answer import Answer
+from skyband.data.letters import LETTERS
 from skyband.errors import QueryError
 from skyband.jobs import Job, load_job
 from skyband.jobs.ddl import arrow_schema
@@ -25,7 +26,6 @@ from skyband.jobs.sinks import sink_of
 from skyband.serve.dead_letters import Letter
 from skyband.serve.feeds import known_schema
 from skyband.serve.requests import Request
-from skyband.spark.letters import LETTERS
 
 __all__ = ["Sinks", "Sources", "load_served"]
 

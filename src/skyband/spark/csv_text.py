@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from skyband.arrays import Mask
-from skyband.spark.text_types import read_as, typed
+from skyband.data.text_types import read_as, typed
 
 __all__ = ["CsvForm", "cut_at_record", "infer_csv", "read_csv_block"]
 

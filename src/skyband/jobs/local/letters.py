@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 import numpy as np
 import pyarrow as pa
 
+from skyband.data.letters import LETTERS, Carried, row_letters
 from skyband.engine.intake import Intake
 from skyband.engine.per_group import make_synopsis
 from skyband.engine.row_limits import RowLimits
@@ -14,7 +15,6 @@ from skyband.jobs.job import Job
 from skyband.jobs.local.source import LocalSource
 from skyband.jobs.rows import Sink, TableRows, written
 from skyband.jobs.sinks import make_sink
-from skyband.spark.letters import LETTERS, Carried, row_letters
 
 __all__ = ["Letters"]
 

@@ -13,6 +13,8 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from skyband.data.json_records import read_records
+from skyband.data.letters import LETTERS, RAW, Carried, unread
 from skyband.errors import EngineError, QueryError
 from skyband.jobs.ddl import arrow_schema
 from skyband.jobs.job import Section
@@ -20,8 +22,6 @@ from skyband.jobs.local.chosen import Chosen
 from skyband.jobs.local.source import LocalSource, Place
 from skyband.jobs.local.topic_reader import ReaderError, Records, TopicReader, binary
 from skyband.jobs.places import client_options
-from skyband.spark.json_records import read_records
-from skyband.spark.letters import LETTERS, RAW, Carried, unread
 
 __all__ = ["Kafka", "Socket", "check_messages"]
 

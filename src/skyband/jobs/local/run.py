@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from skyband.answers.answer import Answer
 from skyband.answers.changes import Kinds
+from skyband.data.letters import refuse
 from skyband.embedded.monitor import Monitor
 from skyband.errors import EngineError
 from skyband.jobs.job import Job
@@ -29,7 +30,6 @@ from skyband.jobs.report import Report, changed_lines
 from skyband.jobs.rows import Sink, TableRows, written
 from skyband.jobs.sinks import sink_of
 from skyband.jobs.stopping import Stop
-from skyband.spark.letters import refuse
 from skyband.window import CountWindow, parse_duration
 
 __all__ = ["LocalJob", "Progress", "rows_for", "run_local"]

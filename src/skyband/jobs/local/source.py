@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from skyband.spark.letters import LETTERS
+from skyband.data.letters import LETTERS
 
 __all__ = ["LocalSource", "Needed", "Place"]
 
