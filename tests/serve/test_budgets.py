@@ -12,8 +12,8 @@ import pytest
 
 from skyband.serve.history import Event, History
 from skyband.serve.hub import Hub, Subscriber
+from skyband.serve.limits import Limits
 from skyband.serve.payload import answer_text
-from skyband.serve.service import Limits
 from support import served
 
 pytest.importorskip("starlette")

@@ -16,9 +16,9 @@ from skyband.errors import QueryError
 from skyband.jobs.ddl import arrow_schema
 from skyband.jobs.report import Report
 from skyband.serve.bodies import read_body
-from skyband.serve.jobfile import load_served
 from skyband.serve.on_spark import SparkShown, check_shown, on_spark
 from skyband.serve.payload import answer_text
+from skyband.serve.run import load_served
 from support import served
 
 pytest.importorskip("starlette")

@@ -58,7 +58,6 @@ def serve(
 ) -> None:
     """Run a job and show its answers in the browser; rows can be posted to it."""
     from skyband.serve import run
-    from skyband.serve.jobfile import load_served
 
     if not 0 <= port <= 65_535:
         raise QueryError(f"--port must be from 0 to 65535, not {port}")
@@ -72,7 +71,7 @@ def serve(
 
     run.require_packages()
     if job is not None:
-        found = load_served(job, engine.value if engine else None)
+        found = run.load_served(job, engine.value if engine else None)
         run.serve_job(found, host, port, tuple(name or ()), started)
         return
     say("The demo: a network's flows, half a minute of them every half second. Ctrl-C ends it.")

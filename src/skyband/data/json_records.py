@@ -1,4 +1,4 @@
-"""JSON records (from Kafka, sockets, files of JSON lines) as columns; runs in the workers.
+"""JSON records (from Kafka, sockets, files of JSON lines) as columns.
 
 Arrow's JSON reader is fast, but it must be guarded. A block that begins with ``null`` crashes the
 process, records that run into one another shift rows against records, and one bad record fails

@@ -22,10 +22,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skyband.answers.changes import changes
+from skyband.data.durable import write_whole
 from skyband.data.ipc import table_from, table_to_bytes
 from skyband.errors import EngineError, QueryError, SkybandError
 from skyband.jobs import Job
-from skyband.jobs.durable import write_whole
 from skyband.jobs.report import Report
 from skyband.jobs.stopping import Stop
 from skyband.query import Query

@@ -15,7 +15,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from skyband.errors import EngineError
 from skyband.serve.doors import ADMIT, HEADER_BYTES, Doors
 from skyband.serve.event_stream import CONNECTION
-from skyband.serve.service import Limits
+from skyband.serve.limits import Limits
 
 __all__ = ["listen", "make_server", "run"]
 

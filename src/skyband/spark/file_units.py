@@ -23,12 +23,12 @@ import pyarrow.ipc
 import pyarrow.parquet
 
 from skyband.arrays import Mask
+from skyband.data.csv_records import CsvForm, cut_at_record, infer_csv, read_csv_block
 from skyband.data.json_records import read_records
 from skyband.data.letters import RAW, REASON, UNREAD
 from skyband.data.text_types import TYPES, time_type
 from skyband.data.time_axis import MOMENT
 from skyband.embedded.sources import READERS, read_json, sound
-from skyband.spark.csv_text import CsvForm, cut_at_record, infer_csv, read_csv_block
 from skyband.spark.held_types import as_held, spark_types
 from skyband.spark.locations import open_location
 

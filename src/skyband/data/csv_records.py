@@ -1,4 +1,4 @@
-"""Blocks of CSV as columns; runs in the workers.
+"""Blocks of CSV as columns.
 
 Arrow reads a block at once. If a row has another number of fields or a value does not fit, the
 block is read again, record by record, so that the bad ones are found and kept as they are.
