@@ -244,9 +244,11 @@ def test_a_file_that_cannot_be_read_is_one_letter_and_may_be_replaced(
 def test_a_file_that_stopped_a_job_may_be_repaired_or_removed(
     tmp_path: Path, repaired: bool
 ) -> None:
-    files(tmp_path, **GOOD, b_csv=f"{CSV}3,3,5.5\n")
     strict = told(tmp_path, on_bad="raise")
     del strict["dead_letters"]
+    files(tmp_path, a_csv=GOOD["a_csv"])
+    run_job(parse_job(strict | {"trigger": {"once": True}}))
+    files(tmp_path, c_csv=GOOD["c_csv"], b_csv=f"{CSV}3,3,5.5\n")
     with pytest.raises(sb.SchemaError, match="bytes"):
         run_job(parse_job(strict))
     time.sleep(0.01)

@@ -232,7 +232,7 @@ def test_when_the_engine_is_behind_requests_are_sent_away(tmp_path: Path) -> Non
         assert hold.wait(20)
         return push(*given)
 
-    service.job.monitor.push = slow  # type: ignore[method-assign]
+    service.job.monitor.push = slow  # type: ignore[method-assign, assignment]
     with served.serving(service) as client:
         replies: list[served.Reply] = []
 

@@ -92,7 +92,7 @@ def new_service(
     schemas = {"": schema} if isinstance(schema, pa.Schema) else schema
     streams = {name: Stream(batches or iter(()), each) for name, each in schemas.items()}
     sections = {name: Section("http", {"schema": ""}) for name in schemas}
-    settings = {"alone": False, "engine": "local", "ahead": "none"} | given
+    settings: dict[str, Any] = {"alone": False, "engine": "local", "ahead": "none"} | given
     job = Job("test", str(folder), queries or board(), sections, {}, **settings)
     return Service(job, limits, streams)
 

@@ -16,7 +16,7 @@ from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from skyband.serve import run, server, shown  # noqa: F401  (imported before processes are forked)
+from skyband.serve import limits, run, server, shown  # noqa: F401  (imported before processes are forked)
 from support import served
 
 __all__ = ["Process", "started"]
@@ -27,7 +27,7 @@ _FORKING.set_forkserver_preload([__name__])
 
 def _run(job: str, journal_bytes: int, told: Connection) -> None:
     os.environ.pop("SKYBAND_TOKEN", None)
-    run.Limits = partial(run.Limits, journal_bytes=journal_bytes)  # type: ignore[misc, assignment]
+    run.Limits = partial(limits.Limits, journal_bytes=journal_bytes)  # type: ignore[attr-defined]
     run.serve_job(run.load_served(job), port=0, started=told.send)
 
 

@@ -33,7 +33,7 @@ from skyband.data.durable import FolderLock, clear, forget_drafts, is_empty, wri
 from skyband.data.packing import pack, unpack
 from skyband.errors import EngineError
 from skyband.jobs.job import Columns, check_columns
-from skyband.jobs.local.journal import Journal, Packed
+from skyband.jobs.local.journal import Journal, Packed, Record
 
 __all__ = ["Batch", "Checkpoint"]
 
@@ -206,7 +206,7 @@ class Checkpoint:
 
     def batches(self, after: int) -> list[Batch]:
         """The batches after this one that were entered; afterwards more can be."""
-        path, records = self._path(after + 1), []
+        path, records = self._path(after + 1), list[Record]()
         if self.claimed:
             self._journal, records = Journal.opened(path, after + 1)
         else:

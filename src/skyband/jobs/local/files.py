@@ -489,7 +489,7 @@ def _json_types(text: bytes, known: Mapping[str, pa.DataType]) -> pa.Schema:
         with suppress(pa.ArrowException, ValueError):
             if line.strip():
                 kinds = {each.name: _listed(each.type) for each in read_json(line).schema} | kinds
-    return pa.schema(list((kinds | known).items()))
+    return pa.schema(list({**kinds, **known}.items()))
 
 
 def _listed(kind: pa.DataType) -> pa.DataType:

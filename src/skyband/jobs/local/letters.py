@@ -26,6 +26,7 @@ class Judge:
 
     def __init__(self, job: Job, limits: Mapping[str, RowLimits]) -> None:
         self.job, self.limits = job, limits
+        self._intakes: dict[str, Intake] = {}
 
     def faults(
         self, source: str, table: pa.Table, queries: Collection[str], clock: float
@@ -35,7 +36,9 @@ class Judge:
             query = self.job.queries[name]
             if source and source not in query.sources:
                 continue
-            intake = Intake(query, make_synopsis(query))
+            if name not in self._intakes:
+                self._intakes[name] = Intake(query, make_synopsis(query))
+            intake = self._intakes[name]
             intake.limit(self.limits[name], clock)
             faults = intake.take(source, table).faults
             if faults is not None:
