@@ -19,8 +19,8 @@ from skyband.jobs.ddl import arrow_schema
 from skyband.jobs.job import Section
 from skyband.query import Query
 from skyband.serve.limits import Limits
+from skyband.serve.page import Page
 from skyband.serve.service import Service, Stream
-from skyband.serve.shown import Shown
 
 SCHEMA = "ts timestamp, flow string, host string, bytes bigint"
 WINDOW = sb.TimeWindow("4 s", slide="2 s")
@@ -173,7 +173,7 @@ def _events(reply: http.client.HTTPResponse) -> Iterator[tuple[str, str, Any]]:
 
 @contextmanager
 def serving(
-    service: Shown,
+    service: Page,
     token: str | None = None,
     limits: Limits | None = None,
     port: int = 0,

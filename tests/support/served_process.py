@@ -16,7 +16,7 @@ from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from skyband.serve import limits, run, server, shown  # noqa: F401  (imported before processes are forked)
+from skyband.serve import limits, page, run, server  # noqa: F401  (imported before processes are forked)
 from support import served
 
 __all__ = ["Process", "started"]

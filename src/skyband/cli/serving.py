@@ -89,7 +89,7 @@ def serve_verb(title: str, query: Query, source: Any, given: Mapping[str, Any]) 
     from skyband.embedded.monitor import new_board
     from skyband.embedded.run import watch_board
     from skyband.serve import run
-    from skyband.serve.shown import Shown
+    from skyband.serve.page import Page
 
     run.require_packages()
     board = new_board(query, given["on_bad"].value)
@@ -99,7 +99,7 @@ def serve_verb(title: str, query: Query, source: Any, given: Mapping[str, Any]) 
     if first is None:
         raise QueryError("there is no answer to serve: the source has too few rows")
 
-    def show(shown: Shown) -> None:
+    def show(shown: Page) -> None:
         try:
             for answer in chain([first], answers):
                 shown.show([answer])
@@ -121,7 +121,7 @@ def serve_spark(title: str, query: Query, source: Any, given: Mapping[str, Any])
     from skyband.cli.with_spark import rank_on_spark
     from skyband.serve import run
     from skyband.serve.on_spark import windows_of
-    from skyband.serve.shown import Shown
+    from skyband.serve.page import Page
 
     run.require_packages()
     schemas: dict[str, pa.Schema] = {}
@@ -130,7 +130,7 @@ def serve_spark(title: str, query: Query, source: Any, given: Mapping[str, Any])
     if not table.num_rows:
         raise QueryError("there is no answer to serve: the source has too few rows")
 
-    def show(shown: Shown) -> None:
+    def show(shown: Page) -> None:
         counts = dict(shown.stats[title])
         for answer in windows_of(title, query, table):
             shown.show([answer])

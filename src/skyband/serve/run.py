@@ -17,11 +17,11 @@ from skyband.jobs import Job, check_ready, load_job
 from skyband.jobs.ddl import arrow_schema
 from skyband.jobs.job import Section
 from skyband.query import Query
+from skyband.serve.access import check_host
 from skyband.serve.board import Schemas
-from skyband.serve.doors import check_host
 from skyband.serve.limits import Limits
+from skyband.serve.page import Page
 from skyband.serve.service import Service, Stream
-from skyband.serve.shown import Shown
 
 __all__ = ["PORT", "load_served", "require_packages", "serve_answers", "serve_job", "serve_stream"]
 
@@ -96,7 +96,7 @@ def serve_answers(
     title: str,
     query: Query,
     schemas: Schemas,
-    answers: Callable[[Shown], None],
+    answers: Callable[[Page], None],
     host: str = "127.0.0.1",
     port: int = PORT,
     started: Callable[[str], None] | None = None,
@@ -104,7 +104,7 @@ def serve_answers(
 ) -> None:
     """Show the answers of a query that runs elsewhere: ``answers`` is a thread's work."""
     with _for_a_while(host, port) as (taken, folder):
-        shown = Shown({title: query}, schemas, folder)
+        shown = Page({title: query}, schemas, folder)
         threading.Thread(target=answers, args=(shown,), name="skyband-answers", daemon=True).start()
         _serve(shown, dict.fromkeys(schemas, "files"), title, taken, host, (), started, engine)
 
@@ -135,7 +135,7 @@ def _ready(host: str) -> None:
 
 
 def _serve(
-    service: Shown,
+    service: Page,
     kinds: dict[str, str],
     title: str,
     taken: Any,

@@ -24,7 +24,7 @@ from skyband.jobs.local.source import LocalSource, Place
 from skyband.jobs.local.sources import known_columns
 from skyband.serve.history import Event
 from skyband.serve.limits import Limits
-from skyband.serve.shown import Shown
+from skyband.serve.page import Page
 from skyband.serve.status import ROWS
 
 __all__ = ["Service", "Stream"]
@@ -34,7 +34,7 @@ _LOOK = 0.1
 """Seconds between looks at a source whose columns are not known yet."""
 
 
-class Service(Shown):
+class Service(Page):
     """A job in this process that takes rows and keeps answers."""
 
     def __init__(

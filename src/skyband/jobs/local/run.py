@@ -350,8 +350,9 @@ class LocalJob:
             except (DataError, EngineError) as problem:
                 if self.job.on_bad == "raise":
                     raise
-                if table.num_rows > 1:
-                    source.most = max(1, table.num_rows // 2)
+                half = table.num_rows // 2
+                if half and source.most != half:  # a source that cannot read less is asked once
+                    source.most = half
                     continue
                 batch.skipped = str(problem)
                 outcomes = [self._apply(batch, table)]

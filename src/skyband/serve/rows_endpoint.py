@@ -20,12 +20,12 @@ from skyband.serve.bodies import CONTENT_TYPES, TooLarge, Unreadable, read_body
 from skyband.serve.replies import Problem, reply
 from skyband.serve.service import Service
 
-__all__ = ["Taking"]
+__all__ = ["RowsEndpoint"]
 
 _KEY_CHARACTERS = 255
 
 
-class Taking:
+class RowsEndpoint:
     """Takes rows for a service; ``sources`` maps public names to names and kinds."""
 
     def __init__(self, taker: Service | None, sources: dict[str, tuple[str, str]]) -> None:

@@ -15,10 +15,10 @@ from skyband.serve.limits import Limits
 from skyband.serve.payload import Answered, answer_text, text_of
 from skyband.serve.status import Status
 
-__all__ = ["Limits", "Shown"]
+__all__ = ["Limits", "Page"]
 
 
-class Shown:
+class Page:
     """Answers that are kept and shown. By itself it takes no rows: ``show`` takes answers."""
 
     def __init__(
