@@ -27,7 +27,7 @@ _FORKING.set_forkserver_preload([__name__])
 
 def _run(job: str, journal_bytes: int, told: Connection) -> None:
     os.environ.pop("SKYBAND_TOKEN", None)
-    run.Limits = partial(limits.Limits, journal_bytes=journal_bytes)  # type: ignore[attr-defined]
+    run.Limits = partial(limits.Limits, journal_bytes=journal_bytes)  # type: ignore[attr-defined, assignment]
     run.serve_job(run.load_served(job), port=0, started=told.send)
 
 
