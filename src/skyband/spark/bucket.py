@@ -26,11 +26,12 @@ import numpy as np
 import pyarrow as pa
 
 from skyband.arrays import Ints, State
-from skyband.contract.rows import Faults
+from skyband.contract.rows import Faults, Refused
 from skyband.contract.runs import Runs
 from skyband.data.group_table import GroupTable
 from skyband.data.ipc import table_from, table_to_array
 from skyband.data.keys import hash_columns
+from skyband.data.letters import Carried, row_letters
 from skyband.data.packing import pack, unpack
 from skyband.engine.clock import TimeClock
 from skyband.engine.fold import Fold, Step
@@ -38,7 +39,6 @@ from skyband.engine.readers import widest
 from skyband.errors import EngineError
 from skyband.spark.answer_bytes import answers_to_bytes
 from skyband.spark.finishing import answers_table
-from skyband.spark.letters import late_letters
 from skyband.spark.parcels import pack_runs, slices, unpack_runs
 from skyband.spark.plan import STATE_VERSION, BoardPlan
 from skyband.spark.sessions import SESSIONS
@@ -397,7 +397,7 @@ class Bucket:
             self._outcomes[name].rows_bad += faults.count
             self.counts[name]["rows_bad"] += faults.count
         if self.plan.letters and faults.refused is not None:
-            letters = late_letters(faults.refused(), groups)
+            letters = _letters(faults.refused(), groups)
             self._outcomes[stored.names[0]].letters.append(letters)
 
     # Taking -------------------------------------------------------------------------------------
@@ -471,3 +471,13 @@ class Bucket:
         for slot in stored.panes[gone, 1].tolist():
             self.store.drop(slot)
         stored.panes = stored.panes[~gone]
+
+
+def _letters(refused: Refused, groups: GroupTable) -> pa.Table:
+    """Letters for rows that a query refused when their panes were sealed."""
+    rows = refused.rows
+    if groups.names:
+        keys = dict(zip(groups.names, groups.gather(refused.group), strict=True))
+        for name in [name for name in keys if name not in rows.column_names]:
+            rows = rows.append_column(name, keys[name])
+    return row_letters("", Carried(), rows, refused.reasons)
