@@ -185,6 +185,22 @@ def test_each_query_that_is_added_begins_with_its_own_first_window(
             assert min(row["window_start"] for row in answers[name]) == 1_100
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("shards", [1, 2])
+def test_a_reader_goes_on_without_the_one_with_the_longest_window(kind: str, shards: int) -> None:
+    """Panes that only that one's windows covered are no longer there."""
+    short, long = sb.TimeWindow(4, slide=4, lateness=2), sb.TimeWindow(12, slide=4, lateness=2)
+    table, board = rows(3, 160), board_of(kind, [short, long])
+    job, monitor = BoardJob(board, {"": table}, shards=shards), sb.Monitor(board)
+    for low in range(0, 160, 10):
+        if low == 40:
+            job.restart({"q0": board["q0"]})
+        batch = table.slice(low, 10)
+        answers, want = job.push({"": batch}), monitor.push(batch)
+        for name in job.plan.plans:
+            assert plain(answers[name]) == shown(want, name), (low, name)
+
+
 def _after(row: dict[str, Any], since: dict[str, int], name: str) -> bool:
     return bool(row["window_start"] > since.get(name, 0))
 
