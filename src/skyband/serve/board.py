@@ -78,7 +78,7 @@ class Board:
                 session.bind(source, schema)
         session.several = ONLY not in self.schemas
         session.start()
-        return session.schema
+        return session.schema(None)
 
     # State -------------------------------------------------------------------------------------
 
