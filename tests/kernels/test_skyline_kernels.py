@@ -232,7 +232,9 @@ def test_stabsky_reads_all_groups_at_once() -> None:
 
 
 def test_stabsky_reads_many_rows_of_a_window() -> None:
-    rows: Rows = [(0, 0, (1, 1, 1))] * 50 + [(1, 0, (1, 1, 1))] * 90
+    older: Rows = [(0, 0, (1, 1, 1))]
+    newer: Rows = [(1, 0, (1, 1, 1))]
+    rows = older * 50 + newer * 90
     ends = np.array([1, 2, 2])
     reads, counts = Reads(ends - np.array([1, 1, 2]), ends, ends - 2, NO_GROUPS), np.zeros(4, int)
     panes = [[(0, [*range(50)]), (1, [*range(50, 140)])]]

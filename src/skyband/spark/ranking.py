@@ -92,7 +92,8 @@ def packed_answers(
     stepped = metrics.observe_steps(stepped, label, list(plan.plans))
     if plan.first.shards == 1:
         return stepped.select("query", "payload", "letters")
-    due = stepped.where("windows_out > 0 OR letters IS NOT NULL").groupBy("query", "bucket")
+    told = stepped.where("windows_out > 0 OR joined > 0 OR letters IS NOT NULL")
+    due = told.groupBy("query", "bucket")
     if not any(each.changes for each in plan.plans.values()):
         return due.applyInArrow(finisher(plan), GIVEN_DDL)
     return due.transformWithStateInPandas(ChangesProcessor(plan), GIVEN_DDL, "append", "none")
