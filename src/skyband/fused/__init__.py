@@ -18,7 +18,6 @@ def choose(query: FusedTopK) -> str:
     same holds for the mean of repeated reports; for the greatest and the latest, see
     ``fused.repeats``.
     """
-    repeats = getattr(query, "repeats", "sum")  # specs of version 0.1 lack it
-    if repeats != "sum":
-        return "reports" if repeats == "mean" else "eaa-repeats"
+    if query.repeats != "sum":
+        return "reports" if query.repeats == "mean" else "eaa-repeats"
     return "sla" if query.recurrences == "estimate" else "eaa"

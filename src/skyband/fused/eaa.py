@@ -154,10 +154,7 @@ class Eaa(LiveReports):
     def restore(self, arrays: Saved) -> None:
         super().restore(arrays)
         swept = admitted(arrays, {"swept": np.zeros(0, np.int64)}, {})["swept"]
-        self.swept, self.first, *counts = swept.tolist()
-        require(0 <= self.swept < 1 << 40 and len(counts) in (0, 2), "sweeps that are not there")
-        # Snapshots of 0.1 lack these counts: count all live reports instead.
-        live = [len(self.log), self.work["reports_in"]]
-        self.instances_swept, self.reports_swept = counts or live
+        require(len(swept) == 4 and 0 <= swept[0] < 1 << 40, "sweeps that are not there")
+        self.swept, self.first, self.instances_swept, self.reports_swept = swept.tolist()
         if self.self_join is not None:
             self.self_join.restore(under(arrays, "self_join/"))

@@ -291,9 +291,8 @@ class LiveReports(FusedSynopsis):
         done = np.zeros(0, np.int64)
         work = admitted(arrays, {"work": done}, {"work": Form(len(self.work), 0, 1 << 62)})["work"]
         self.work = dict(zip(self.work, work.tolist(), strict=True))
-        if "refills" in arrays:  # snapshots of 0.1 lack it
-            saved = admitted(arrays, {"refills": done}, {"refills": Form(1)})
-            self.counters[REFILLS] = saved["refills"][0]
+        saved = admitted(arrays, {"refills": done}, {"refills": Form(1)})
+        self.counters[REFILLS] = saved["refills"][0]
 
     def _rescore(self, codes: Codes) -> None:
         """Re-read the values of objects from the log, and settle their scores."""

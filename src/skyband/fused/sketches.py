@@ -71,9 +71,7 @@ class Appearances(FlatState):
         self.stamps = np.full((streams, bitmaps, levels), NEVER, np.int64)
 
     def restore(self, arrays: Saved) -> None:
-        streams, bitmaps, levels = arrays["stamps"].shape  # earlier versions had other sizes
-        require(bitmaps > 0 and 0 < levels <= 64 and streams == len(self.stamps), "stamps")
-        self.stamps = np.zeros((streams, bitmaps, levels), np.int64)
+        require(arrays["stamps"].shape == self.stamps.shape, "stamps")
         super().restore(arrays)
 
     def add(self, hashes: Hashes, stream: Codes, pane: Ints) -> None:

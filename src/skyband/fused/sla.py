@@ -113,9 +113,8 @@ class Sla(LiveReports):
 
     def restore(self, arrays: Saved) -> None:
         super().restore(arrays)
-        if "list_work" in arrays:  # snapshots of 0.1 lack it
-            like = {"list_work": self.list_work}
-            self.list_work = admitted(arrays, like, {"list_work": Form(2)})["list_work"]
+        like = {"list_work": self.list_work}
+        self.list_work = admitted(arrays, like, {"list_work": Form(2)})["list_work"]
 
     def retained(self) -> int:
         """Reports in the window."""

@@ -59,7 +59,7 @@ def check_folder(where: str, system: Any, folder: str) -> None:
     if metadata.type != pa.fs.FileType.NotFound:
         raise EngineError(
             f"{where} the folder {folder!r} contains _spark_metadata, written by Spark's own file "
-            "sink (which Skyband 0.1 used), so Spark would ignore all other files there; give "
+            "sink, so Spark would ignore all other files there; give "
             "another folder"
         )
 

@@ -144,8 +144,6 @@ class Postgres:
 
     def _register(self, cursor: Any) -> tuple[int | None, int | None]:
         """The greatest window end that this run has written, and the greatest of newer runs."""
-        self._adopt(cursor)
-        self._rename(cursor)
         cursor.execute(
             "SELECT query, run, number, upto FROM skyband_runs WHERE target = %s", [self.table]
         )
@@ -168,27 +166,6 @@ class Postgres:
         ((number, own),) = mine
         newer = [upto for _, _, other, upto in known if other > number and upto is not None]
         return own, max(newer, default=None)
-
-    def _adopt(self, cursor: Any) -> None:
-        """Convert the ledger of Skyband 0.1 into a run with no end, older than all others."""
-        cursor.execute("SELECT to_regclass('skyband_windows') IS NOT NULL")
-        if not cursor.fetchone()[0]:
-            return
-        cursor.execute(
-            "INSERT INTO skyband_runs SELECT DISTINCT query, target, '0.1', 0, NULL::bigint, "
-            "NULL::bigint FROM skyband_windows WHERE target = %s ON CONFLICT DO NOTHING",
-            [self.table],
-        )
-        cursor.execute("DELETE FROM skyband_windows WHERE target = %s", [self.table])
-
-    def _rename(self, cursor: Any) -> None:
-        """Take over runs of Skyband 0.2.0, which did not note the name of the job."""
-        job, _, name = self.query.rpartition("/")
-        if job:
-            cursor.execute(
-                "UPDATE skyband_runs SET query = %s WHERE query = %s AND target = %s",
-                [self.query, name, self.table],
-            )
 
     def _create(self, cursor: Any, table: Any, schema: pa.Schema) -> None:
         from psycopg import sql

@@ -22,8 +22,8 @@ from skyband.window import (
 __all__ = ["ADDED", "KINDS", "Query", "applies", "check_query"]
 
 ADDED: Mapping[str, Any] = {"added": True}
-"""Metadata of a field that version 0.1 did not have. While it has its default it is no part of the
-fingerprint, so that states of older versions still belong to the query."""
+"""Metadata of a field that was added later. While it has its default it is no part of the
+fingerprint, so that states from before still belong to the query."""
 Wanted = Any
 """A value that ``where`` asks for: text, a number, a boolean, a time."""
 RESERVED = ("window_start", "window_end", "rank")

@@ -34,7 +34,7 @@ _SIDES = "sides"
 FUNCTION = "a function of your own"
 """The key of a function in a serialised query; its value is the function's name, for display."""
 IDENTITY = "identity"
-"""The key of a function's identity, next to its name; snapshots of version 0.1 lack it."""
+"""The key of a function's identity, next to its name."""
 
 
 def plain(name: str, value: Any) -> Any:

@@ -207,11 +207,6 @@ class Claim:
                 f"the checkpoint {self.folder!r} was written by a local job; give the job on Spark "
                 "a folder of its own, or use engine = 'local'"
             )
-        if "run" not in told:
-            raise EngineError(
-                f"the checkpoint {self.folder!r} was written by Skyband 0.1 and does not record "
-                "its run; give a new folder: the job then reads its source from the start"
-            )
         try:
             self.plan.check_identity(told.get("identity"))
         except SkybandError as problem:

@@ -7,8 +7,7 @@
     count           int64     one or two bytes, if counts are small
     value           float64   float64
 
-What is left is compressed with lz4, if that makes it smaller. Small runs are packed as they are,
-and so were all runs of version 0.1; ``unpack_compact`` reads both.
+What is left is compressed with lz4, if that makes it smaller. Small runs are packed as they are.
 """
 
 from __future__ import annotations

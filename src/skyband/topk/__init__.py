@@ -17,7 +17,6 @@ def choose(query: TopK) -> str:
     A query with ``epsilon`` could use "pabf", but in our measurements the exact algorithm is faster
     (docs/decisions/0006-pabf-levels.md), so an approximate answer would save no time.
     """
-    distinct = getattr(query, "distinct", None)  # a spec of version 0.1 has no such field
-    if distinct is not None:
-        return algorithm_for(distinct, query.window.sort)
+    if query.distinct is not None:
+        return algorithm_for(query.distinct, query.window.sort)
     return "skyband" if query.window.sort == "sized" else query.window.sort

@@ -91,18 +91,12 @@ class Sma(SingleGroup):
         super().restore(arrays)
         floats = self.state.meta[kernel.FLOATS]
         found = {name: array.copy() for name, array in arrays.items() if name in Monitored._fields}
-        old = "step" not in found  # version 0.1 wrote other cells and no threshold
-        if old:
-            found |= {"step": np.ones(1), "meta": np.append(found["meta"], 0)}
         lengths = {"cells": kernel.CELLS, "meta": len(self.state.meta), "step": 1}
         forms = {name: Form(length) for name, length in lengths.items()}
-        if not old:  # the others are laid out again
-            forms["cells"] = Form(kernel.CELLS, -1, len(found["live"]))
+        forms["cells"] = Form(kernel.CELLS, -1, len(found["live"]))
         self.state = Monitored(**admitted(found, self.state._asdict(), forms))
         self._admit()
         self.state.meta[kernel.FLOATS] = floats
-        if old:
-            self.state = rebuild(self.state, len(self.state.live))
 
     def _admit(self) -> None:
         """Refuse a state whose rows or queues lie outside of it."""

@@ -174,7 +174,9 @@ class Pabf(SingleGroup):
         require(self.payload.has(self._slots()), "a row has no slot")
         self.check_sealed(self._rows[:, kernel.PANE])
         for name, count in self.tallies().items():
-            count[:] = arrays.get(f"tally/{name}", 0)  # version 0.1 did not save them
+            saved = arrays[f"tally/{name}"]
+            require(saved.shape == count.shape and saved.dtype == count.dtype, name)
+            count[:] = saved
 
     def tallies(self) -> Mapping[str, Ints]:
         return self.filter.tallies()
