@@ -93,7 +93,7 @@ def _restore_synopsis(fold: Fold, arrays: Saved) -> None:
     for name, array in arrays.items():
         kind = name.rpartition("/")[2]
         if kind in _CODES and array.dtype == np.int32:
-            require(array.max(initial=0) < bound, "a group that is not there")
+            require(array.max(initial=-1) < bound, "a group that is not there")
         elif kind in _PANES and array.dtype == np.int64:
             fold.synopsis.check_sealed(array.ravel())
     fold.synopsis.restore(arrays)
