@@ -393,7 +393,7 @@ class Fold:
         for name, array in arrays.items():
             kind = name.rpartition("/")[2]
             if kind in _CODES and array.dtype == np.int32:
-                require(array.max(initial=0) < self.groups.bound, "a group that is not there")
+                require(array.max(initial=-1) < self.groups.bound, "a group that is not there")
             elif kind in _PANES and array.dtype == np.int64:
                 self.synopsis.check_sealed(array.ravel())
         self.synopsis.restore(arrays)
