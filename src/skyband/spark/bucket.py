@@ -35,7 +35,6 @@ from skyband.data.letters import Carried, row_letters
 from skyband.data.packing import pack, unpack
 from skyband.engine.clock import TimeClock
 from skyband.engine.fold import Fold, Step
-from skyband.engine.readers import widest
 from skyband.errors import EngineError
 from skyband.spark.answer_bytes import answers_to_bytes
 from skyband.spark.finishing import answers_table
@@ -158,10 +157,8 @@ class Bucket:
         self.names = board.labels[label]
         self.plan = board.plans[self.names[0]]
         """Any of the plans: what is read of it is the same for all."""
-        queries = [board.plans[name].query for name in self.names]
-        self.served = widest(queries)
-        """What summaries are made for."""
-        self.panes = self.served.window.panes
+        self.panes = self.plan.window.panes
+        """Of any query, too: sizes of windows differ, but not where panes and windows end."""
         self.head: dict[str, Any] = {"token": None, "timer": None, "latest": None, "next_slot": 0}
         self.counts: dict[str, dict[str, int]] = {}
         """Late and bad rows and windows of each query, since it was added."""
@@ -431,11 +428,11 @@ class Bucket:
         if not len(runs):
             return
         self._changed = True
-        combine = self._synopsis.combine
+        served, combine = self._synopsis.query, self._synopsis.combine
         runs = runs.ordered()
         whole = combine(runs) if runs.repeats.any() else runs
         if fold is not None:
-            fold.take(whole if fold.query == self.served else fold.synopsis.combine(whole))
+            fold.take(whole if fold.query == served else fold.synopsis.combine(whole))
         for pane, summary in slices(whole):
             slots = stored.pieces(pane)
             if len(slots) > _MOST_PIECES:

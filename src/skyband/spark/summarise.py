@@ -139,11 +139,11 @@ class Summariser:
         self.plan = board.plans[self.names[0]]
         self.letters: list[pa.Table] = []
         self.intake = board.intake(self.names)
-        self.groups = self.plan.groups()
         self.synopsis = self.intake.synopsis
         queries = [board.plans[name].query for name in self.names]
         self.clock = clock_for(self.intake.query, queries, (source,))  # here no row is late
         self.shards = [OpenPanes(self.synopsis.combine) for _ in range(self.plan.shards)]
+        self.groups = self.plan.groups()
         self.seen: int | None = None
         self.counts = dict.fromkeys(COUNTS, 0)
 
