@@ -68,10 +68,10 @@ def test_the_last_answers_and_the_live_view(job: Path) -> None:
         assert "dns" in shown
 
 
-def test_explain_shows_who_shares(job: Path) -> None:
+def test_explain_says_who_shares(job: Path) -> None:
     told = good("board", job, "--explain")
     assert told.strip() == sb.explain(load_board(job).queries)
-    assert "shares one state with widest, which differ only in k and in size" in told
+    assert "keeps its own state: no other query differs from it only in k" in told
     assert "services: HeavyHitters by exact" in told
 
 

@@ -89,7 +89,7 @@ class TestFormats:
         from skyband.engine.board import BoardSession
         from skyband.kernels.core import notice
 
-        now, push = [0.0], BoardSession.push
+        now, push = [0.0], BoardSession.push_each
 
         def slow(board: BoardSession, batch: Any) -> Any:
             now[0] += 1
@@ -98,9 +98,9 @@ class TestFormats:
             return push(board, batch)
 
         monkeypatch.setattr(notice, "time", SimpleNamespace(perf_counter=lambda: now[0]))
-        monkeypatch.setattr(BoardSession, "push", slow)
+        monkeypatch.setattr(BoardSession, "push_each", slow)
         result = run("topk", flows, *TIMED, "-o", tmp_path / "out.csv")
-        assert "12 rows read in 1.00 s" in result.stderr
+        assert "12 rows read in 2.00 s" in result.stderr  # two batches
 
     def test_the_table_says_what_it_leaves_out(self, flows: Path) -> None:
         text = good("topk", flows, *TIMED)

@@ -312,7 +312,8 @@ class Fsw(GroupedSketch):
         require(kind in (self.dtype, self.blank["base"].dtype), f"counts of type {kind}")
         self.set_type(kind)
         if "item_err" in arrays and arrays["item_err"].shape[-2:] == self.item_hist.shape[-2:]:
-            self.item_err = self.item_hist
+            self.error_blocks = self.item_blocks
+            self.blank["error_blocks"] = self.blank["item_blocks"]
         super().restore(arrays)
         self.set_type(kind)
 
