@@ -82,7 +82,7 @@ def changed(name: str, array: str, values: Any) -> bytes:
         ("TopK-sma", "cells", lambda v: v + 100_000, "cells is not below"),
         ("HeavyHitters-exact", "tape/code", lambda v: v + 1000, "an entry has no item"),
         ("HeavyHitters-fsw", "heap", lambda v: v * 0, "a slot is there twice"),
-        ("Skyline-stabsky", "graph/parent", lambda v: v * 0 + 1, "parent"),
+        ("Skyline-stabsky", "graphs/parent", lambda v: v * 0 + 1, "parent"),
         ("SkylineJoin-gsj", "left/heads", lambda v: v * 0, "in two"),
         ("UncertainTopK-csq", "own/arena", lambda v: v + 1000, "arena is not below"),
         ("FusedTopK-eaa", "log/stream", lambda v: v + 9, "stream is not below"),
@@ -92,4 +92,4 @@ def test_the_reason_says_what_contradicts_the_rest(
     name: str, array: str, values: Any, why: str
 ) -> None:
     with pytest.raises(sb.EngineError, match=why):
-        sb.Monitor.restore(changed(name, f"fold/synopsis/{array}", values))
+        sb.Monitor.restore(changed(name, f"0/fold/synopsis/{array}", values))
