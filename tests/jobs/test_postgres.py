@@ -125,32 +125,6 @@ class TestRuns:
         assert run.write_tables(1, [rows(2, "b")]) == 1
         assert stored(dsn, "whole") == "1:a 2:b"
 
-    def test_the_ledger_of_0_1_is_an_older_run(self, dsn: str) -> None:
-        import psycopg
-
-        with psycopg.connect(dsn) as connection:
-            connection.execute(
-                "CREATE TABLE IF NOT EXISTS skyband_windows (query text, target text, "
-                "window_end text, batch bigint, PRIMARY KEY (query, target, window_end))"
-            )
-            connection.execute(
-                "INSERT INTO skyband_windows VALUES ('job', 'old', '1', 0), "
-                "('them', 'their', '1', 0)"
-            )
-            connection.execute(
-                "CREATE TABLE old (window_start timestamptz, window_end timestamptz, id text, "
-                "score double precision, n integer)"
-            )
-            for end, name in ((1, "a"), (2, "b"), (9, "c")):
-                connection.execute(
-                    "INSERT INTO old VALUES (to_timestamp(%s), to_timestamp(%s), %s, 1, 1)",
-                    [end, end, name],
-                )
-        sink(dsn, "old", "a").write_tables(0, [rows(1, "x"), rows(3, "y")])
-        assert stored(dsn, "old") == "1:x 3:y 9:c"
-        with pytest.raises(sb.EngineError, match="is written by the job 'them'"):
-            sink(dsn, "their", "a")
-
     def test_two_jobs_do_not_share_a_table(self, dsn: str) -> None:
         sink(dsn, "mine", "a", "one").write_tables(0, [rows(1, "a")])
         with pytest.raises(sb.EngineError, match="written by the job 'one'"):
@@ -165,12 +139,6 @@ class TestRuns:
         make_sink(section, "[sink]", "first", "busiest").open("b")
         with pytest.raises(sb.EngineError, match="written by the job 'first/busiest'"):
             make_sink(section, "[sink]", "second", "busiest").open("c")
-
-    def test_a_ledger_of_0_2_has_no_names_of_jobs(self, dsn: str) -> None:
-        sink(dsn, "taken", "a", "busiest").write_tables(0, [rows(1, "a"), rows(2, "b")])
-        again = sink(dsn, "taken", "a", "network/busiest")
-        assert again.write_tables(1, [rows(2, "b"), rows(3, "c")]) == 1
-        assert stored(dsn, "taken") == "1:a 2:b 3:c"
 
     def test_ends_of_other_types(self, dsn: str) -> None:
         import psycopg
