@@ -42,7 +42,9 @@ class Tumbling:
         """As ``Synopsis.fold_readers``; the readers differ in k only, and share an answer."""
         own = windows[0]
         pieces = [panes] if self.last is None else [self.last, panes]
-        answers = [self._answered(runs, own) for runs in pieces if len(own)]
+        low, high = (np.searchsorted(pieces[0].stamp, edges) for edges in (own.first, own.end))
+        needed = pieces if (high > low).any() else pieces[-1:]
+        answers = [self._answered(runs, own) for runs in needed if len(own)]
         self._keep(pieces, int(own.first[-1]) if len(own) else None)
         return [Runs.concat(answers) if answers else None] * len(windows)
 

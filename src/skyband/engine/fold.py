@@ -389,6 +389,7 @@ class Fold:
         """Restore the state over sealed panes; all codes and panes in it must be known."""
         everyone = np.arange(self.groups.bound, dtype=np.int32)
         panes = int(np.max(self.clock.sealed_of(everyone), initial=NEVER))
+        panes = max(panes, NEVER + 1)  # states without rows have panes called NEVER
         self.synopsis.bounds_of_saved = self.groups.bound, panes
         for name, array in arrays.items():
             kind = name.rpartition("/")[2]

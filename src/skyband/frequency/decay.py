@@ -9,7 +9,7 @@ import numpy as np
 
 from skyband.arrays import Array, Ints
 from skyband.contract.rows import Rows, Windows
-from skyband.contract.runs import Part, Runs, offsets_of
+from skyband.contract.runs import Part, Runs, Types, offsets_of
 from skyband.data.decay import Decay
 from skyband.data.time_axis import native_ticks
 from skyband.frequency.running import RunningCounts, not_empty, only
@@ -118,6 +118,14 @@ class DecayedCounts(RunningCounts):
         if len(windows) and self.kept is not None:
             self.kept = self.before(self.kept, int(windows.end[-1]))
         return found
+
+    def summary_types(self) -> Types:
+        types = super().summary_types()
+        if self.query.capacity is not None:
+            return types
+        none = np.zeros(0, np.int64)
+        cells = _cells(none, none, np.zeros(0), none, 0)
+        return {**types, **Runs(none, none.astype(np.int32), {"cells": cells}).types}
 
     def before(self, kept: Runs, pane: int) -> Runs:
         """Forget the items that have had no row for 20 half-lives at the start of a pane."""
