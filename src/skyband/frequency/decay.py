@@ -125,7 +125,8 @@ class DecayedCounts(RunningCounts):
             return types
         none = np.zeros(0, np.int64)
         cells = _cells(none, none, np.zeros(0), none, 0)
-        return {**types, **Runs(none, none.astype(np.int32), {"cells": cells}).types}
+        own = Runs(none, none.astype(np.int32), {"cells": cells}).types
+        return {**types, "cells": own["cells"]}
 
     def before(self, kept: Runs, pane: int) -> Runs:
         """Forget the items that have had no row for 20 half-lives at the start of a pane."""

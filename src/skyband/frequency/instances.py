@@ -158,7 +158,8 @@ class SpaceSaving(GroupedSketch):
         live = self.stacked("started").ravel() != NEVER
         size = np.where(live, self.stacked("control")[..., kernel.SIZE].ravel(), 0)
         heap, item, table = (
-            self.stacked(n).reshape(len(live), -1) for n in ("heap", "item", "table")
+            self.stacked(n).reshape(len(live), self.stacked(n).shape[-1])
+            for n in ("heap", "item", "table")
         )
         return size, heap, item, np.where(live[:, None], table, np.uint64(0))
 
