@@ -59,22 +59,6 @@ def test_fsp_remembers_what_panes_of_groups_with_great_numbers_lack() -> None:
         assert row["count"] - row["error"] <= {3: 2, -128: 1}[row["x"]] <= row["count"]
 
 
-def test_fsp_restores_gaps_that_share_an_integer_with_their_group() -> None:
-    """The form in which 0.1 saved them."""
-    monitor = _great_panes()
-    model: Any = monitor.session.synopsis
-    arrays = model.snapshot()
-    group, stamp = arrays.pop("gap_group"), arrays.pop("gap_stamp")
-    assert group.tolist() == [0, 1, 2]
-    expired = (np.int64(1) << 40) + stamp[0] - 100
-    arrays["gap_key"] = np.sort(np.append((group.astype(np.int64) << 40) + stamp, expired))
-    arrays["gap"] = np.append(arrays["gap"], 7)[np.argsort(np.append(np.arange(3), 0.5))]
-    model.restore(arrays)
-    assert model.gap_group.tolist() == group.tolist()
-    assert model.gap_stamp.tolist() == stamp.tolist()
-    assert not monitor.peek().exact
-
-
 @pytest.mark.parametrize(
     "window",
     [sb.LandmarkWindow(slide="5 us"), sb.TimeWindow("100 days", slide="5 us")],
