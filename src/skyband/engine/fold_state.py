@@ -85,10 +85,9 @@ def _first_open(fold: Fold, groups: Array) -> Any:
 def _restore_synopsis(fold: Fold, arrays: Saved) -> None:
     """Restore the state over sealed panes; all codes and panes in it must be known."""
     bound = fold.groups.bound
-    panes = int(np.max(_first_open(fold, np.arange(bound)), initial=NEVER))
+    panes = int(np.max(_first_open(fold, np.arange(bound)), initial=NEVER + 1))
     if not fold.counting:
-        newest = fold.totals.keys.max(initial=NEVER)
-        require(newest < max(panes, NEVER + 1), "panes that are still to come")
+        require(fold.totals.keys.max(initial=NEVER) < panes, "panes that are still to come")
     fold.synopsis.bounds_of_saved = bound, panes
     for name, array in arrays.items():
         kind = name.rpartition("/")[2]

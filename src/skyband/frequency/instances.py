@@ -173,8 +173,9 @@ class SpaceSaving(GroupedSketch):
     def lists(self) -> tuple[Array, Array, Array, Array]:
         live = self.stacked("started").ravel() != NEVER
         size = np.where(live, self.stacked("control")[..., kernel.SIZE].ravel(), 0)
+        names = ("heap", "item", "table")
         heap, item, table = (
-            self.stacked(n).reshape(len(live), -1) for n in ("heap", "item", "table")
+            self.stacked(n).reshape(len(live), self.blank[n].shape[1]) for n in names
         )
         return size, heap, item, np.where(live[:, None], table, np.uint64(0))
 
