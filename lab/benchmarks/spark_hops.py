@@ -25,7 +25,7 @@ from skyband.engine.intake import Intake
 from skyband.engine.per_group import make_synopsis
 from skyband.spark.bucket import Bucket
 from skyband.spark.parcels import unpack_runs
-from skyband.spark.plan import Plan
+from skyband.spark.plan import BoardPlan, QueryPlan
 from skyband.spark.sessions import SESSIONS
 from skyband.spark.summarise import CHUNK_ROWS, Summariser
 
@@ -48,17 +48,17 @@ class Memory:
         self.blob = blob
         self.written += len(blob)
 
-    def pane(self, pane: int) -> bytes | None:
-        return self.kept.get(pane)
+    def get(self, slot: int) -> bytes | None:
+        return self.kept.get(slot)
 
-    def set_pane(self, pane: int, blob: bytes) -> None:
-        self.kept[pane] = blob
+    def put(self, slot: int, blob: bytes) -> None:
+        self.kept[slot] = blob
         self.written += len(blob)
 
-    def drop_pane(self, pane: int) -> None:
-        del self.kept[pane]
+    def drop(self, slot: int) -> None:
+        del self.kept[slot]
 
-    def panes(self) -> list[tuple[int, bytes]]:
+    def slots(self) -> list[tuple[int, bytes]]:
         return list(self.kept.items())
 
 
@@ -75,16 +75,18 @@ class Hops:
         self.seconds[name] = self.seconds.get(name, 0.0) + time.process_time() - began
 
 
-def plan_of(query: sb.Query, table: pa.Table) -> Plan:
+def plan_of(query: sb.Query, table: pa.Table) -> BoardPlan:
     intake = Intake(query, make_synopsis(query))
     intake.bind("", table.schema)
     schemas = {name: schema.remove_metadata() for name, schema in intake.bound.items()}
-    return Plan(query, schemas, 1, "raise", False, streaming=True)
+    plan = QueryPlan(query, schemas, 1, "raise", False, streaming=True)
+    return BoardPlan({"": plan}, alone=True)
 
 
 def measured(query: sb.Query, table: pa.Table, parts: int) -> dict[str, Any]:
     """One run over the table in batches; the state is that of one key."""
     plan, hops, store = plan_of(query, table), Hops(), Memory()
+    (label,) = plan.labels
     sent = plain = 0
     size = -(-table.num_rows // BATCHES)
     watermark = 0
@@ -94,10 +96,10 @@ def measured(query: sb.Query, table: pa.Table, parts: int) -> dict[str, Any]:
         blobs: list[bytes] = []
         for part in range(parts):
             low, high = part * len(batch) // parts, (part + 1) * len(batch) // parts
-            worker = Summariser(plan, "")
+            worker = Summariser(plan, label, "")
             with hops.hop("summarise"):
                 for at in range(low, high, CHUNK_ROWS):
-                    worker.take(batch.slice(at, min(CHUNK_ROWS, high - at)))
+                    worker.summarise(batch.slice(at, min(CHUNK_ROWS, high - at)))
                 whole = worker.shards[0].whole()
             if whole is not None:
                 plain += len(whole.pack())
@@ -107,8 +109,8 @@ def measured(query: sb.Query, table: pa.Table, parts: int) -> dict[str, Any]:
         sent += sum(map(len, blobs))
         with hops.hop("unpack (part of take in)"):
             for blob in blobs:
-                unpack_runs(blob, plan.groups())
-        bucket = Bucket(plan, store)
+                unpack_runs(blob, plan.first.groups())
+        bucket = Bucket(plan, label, store)
         with hops.hop("take in, write the state, answer"):
             bucket.step(watermark, blobs)
             bucket.save(None)

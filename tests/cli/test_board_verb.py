@@ -71,7 +71,7 @@ def test_the_last_answers_and_the_live_view(job: Path) -> None:
 def test_explain_shows_who_shares(job: Path) -> None:
     told = good("board", job, "--explain")
     assert told.strip() == sb.explain(load_board(job).queries)
-    assert "shares one pass over the rows with widest: the panes of busiest, for k 3" in told
+    assert "shares one state with widest, which differ only in k and in size" in told
     assert "services: HeavyHitters by exact" in told
 
 
@@ -94,7 +94,7 @@ def test_mistakes(job: Path, old: str, new: str, told: str) -> None:
     assert told in bad("board", job)
 
 
-def test_why_a_query_reads_by_itself() -> None:
+def test_why_a_query_keeps_its_own_state() -> None:
     window = sb.TimeWindow(10)
     board: dict[str, sb.Query] = {
         "arrivals": sb.TopK(k=1, score="x", window=sb.CountWindow(10, slide=2)),
@@ -104,9 +104,8 @@ def test_why_a_query_reads_by_itself() -> None:
     }
     told = sb.explain(board)
     assert "arrivals: TopK by skyband, exact, k 1, score x\n" in told
-    assert "the last 10 arrivals, every 2; 5 panes per window\n  reads by itself: no oth" in told
-    assert "reads by itself: mintopk does not share its summaries" in told
-    assert "with even: panes cut wherever a window of any of them begins or ends" in told
+    assert "every 2; 5 panes per window\n  keeps its own state: no other query differs" in told
+    assert "keeps its own state, as each query by mintopk does" in told
     assert "prefer x=min y=max" in told
     with pytest.raises(sb.QueryError, match="at least one query"):
         sb.explain({})

@@ -59,7 +59,7 @@ def test_what_jobs_need_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
         compiled.append("records")
         return own(*given)
 
-    monkeypatch.setattr("skyband.spark.record_layout.match_records", matched)
+    monkeypatch.setattr("skyband.data.record_layout.match_records", matched)
     assert run("warm").exit_code == 0
     assert set(compiled) == {"records"}
     compiled.clear()

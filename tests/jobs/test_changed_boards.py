@@ -112,7 +112,9 @@ def test_a_query_is_added_and_one_is_removed(
     whole = alone("fresh", tables)
     assert out(tmp_path, "fresh") == [row for row in whole if row["window_start"] >= seen]
 
-    stats = LocalJob(parse_job(job(tmp_path, "fresh", "best"))).monitor.stats()
+    running = LocalJob(parse_job(job(tmp_path, "fresh", "best")))
+    stats = running.monitor.stats()
+    running.close()
     assert stats["fresh"]["rows_late"] == 0
     assert stats["fresh"]["rows_unused"] == sum(
         time < first for table in tables[2:] for time in table["ts"].to_pylist()
@@ -127,6 +129,7 @@ def test_a_crash_after_the_change(tmp_path: Path) -> None:
     add(tmp_path, tables[2:], 2)
     killed = LocalJob(parse_job(job(tmp_path, "best", "fresh")))
     next(killed.steps(lambda: False))
+    killed.close()
     run_job(parse_job(job(tmp_path, "best", "fresh")))
     seen = tables[1]["ts"][-1].as_py()
     assert out(tmp_path, "best") == alone("best", tables)

@@ -7,6 +7,8 @@ import json
 import os
 import re
 import shutil
+from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -61,19 +63,21 @@ class TestFirstRunsThatFail:
 
     def test_a_first_batch_that_was_cut_off_is_done_again(self, tmp_path: Path) -> None:
         """Rows of a topic, say, that were read from its end are not read from a later end."""
-        checkpoint = Checkpoint(str(tmp_path / "state"), "network", {"busiest": "1"})
-        checkpoint.enter(Batch(0, {"": 3}, {"": 5}))
-        again = Checkpoint(str(tmp_path / "state"), "network", {"busiest": "1"})
-        assert (again.run, again.batches(-1)) == (checkpoint.run, checkpoint.batches(-1))
-        other = Checkpoint(str(tmp_path / "state"), "network", {"busiest": "2"})
-        assert other.batches(-1) == []
+        with closing(Checkpoint(str(tmp_path / "state"), "network", {"busiest": "1"})) as first:
+            assert first.batches(-1) == []
+            first.enter([Batch(0, "", 3, 5)])
+        with closing(Checkpoint(str(tmp_path / "state"), "network", {"busiest": "1"})) as again:
+            assert again.run == first.run
+            assert [(each.begin, each.end) for each in again.batches(-1)] == [(3, 5)]
+        with pytest.raises(sb.EngineError, match="busiest changed since"):
+            Checkpoint(str(tmp_path / "state"), "network", {"busiest": "2"})
 
     def test_what_a_server_keeps_there_stays(self, tmp_path: Path) -> None:
-        Checkpoint(str(tmp_path / "state"), "network", {"busiest": "1"})
+        Checkpoint(str(tmp_path / "state"), "network", {"busiest": "1"}).close()
         (tmp_path / "state" / "serve").mkdir()
-        (tmp_path / "state" / "serve" / "journal").write_text("rows")
-        Checkpoint(str(tmp_path / "state"), "network", {"busiest": "2"})
-        assert (tmp_path / "state" / "serve" / "journal").read_text() == "rows"
+        (tmp_path / "state" / "serve" / "answers").write_text("rows")
+        Checkpoint(str(tmp_path / "state"), "network", {"busiest": "2"}).close()
+        assert (tmp_path / "state" / "serve" / "answers").read_text() == "rows"
 
     def test_on_spark(self, tmp_path: Path) -> None:
         told = {"run": "x", "claimed": False, "identity": {}}
@@ -91,20 +95,21 @@ def test_a_full_disk_is_named_and_does_no_harm(
     written(tmp_path, rows(1, each=40))
     told = job(tmp_path)
     del told["queries"]["talkers"]
-    named, to_disk = set(), os.fsync
+    named, to_disk = set(), {name: getattr(os, name) for name in ("fsync", "fdatasync")}
     for number in range(100):
         left = number
 
-        def full(handle: int) -> None:
+        def full(name: str, handle: int) -> None:
             nonlocal left
             left -= 1
             if left < 0:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            to_disk(handle)
+            to_disk[name](handle)
 
         for name in ("state", "out"):
             shutil.rmtree(tmp_path / name, ignore_errors=True)
-        monkeypatch.setattr(os, "fsync", full)
+        for name in to_disk:
+            monkeypatch.setattr(os, name, partial(full, name))
         try:
             run_job(parse_job(told))
         except sb.EngineError as problem:
@@ -113,8 +118,9 @@ def test_a_full_disk_is_named_and_does_no_harm(
             named.add(Path(told_of).name)
         else:
             break
-        monkeypatch.setattr(os, "fsync", to_disk)
+        for name, real in to_disk.items():
+            monkeypatch.setattr(os, name, real)
         run_job(parse_job(told))
         assert out(tmp_path, "busiest") == wanted(tmp_path, "busiest")
-    assert {"skyband.json", "batches", "snapshot", "files-source"} <= named
+    assert {"skyband.json", "journal-0", "snapshot", "files-source"} <= named
     assert number > 10

@@ -13,9 +13,9 @@ import pytest
 
 import skyband as sb
 from skyband.data.ipc import table_from
+from skyband.data.letters import LETTERS, RAW, UNREAD, Carried
 from skyband.jobs import parse_job
 from skyband.spark.bucket import Bucket
-from skyband.spark.letters import LETTERS, RAW, UNREAD, Carried
 from skyband.spark.plan import BoardPlan
 from skyband.spark.summarise import summariser
 from support import kafka_broker, spark_session, spark_simulator

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 import skyband as sb
+from skyband.data.letters import LETTERS
 from skyband.jobs.listed import Listed
-from skyband.spark.letters import LETTERS
 
 
 def entry(path: Path, listing: int) -> str:

@@ -6,6 +6,7 @@ import json
 import os
 import socket
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,8 @@ import pytest
 import skyband as sb
 from skyband.jobs import parse_job, run_job
 from skyband.jobs.job import Section
-from skyband.jobs.local.checkpoint import Checkpoint, read_lines
+from skyband.jobs.local.checkpoint import Checkpoint
+from skyband.jobs.local.files import Files
 from skyband.jobs.local.run import LocalJob, run_local
 from skyband.jobs.local.sources import make_source
 from support.local_jobs import QUERIES, job, out, query_of, rows, wanted, written
@@ -85,9 +87,11 @@ def test_a_restart_reads_each_row_once(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_a_line_that_a_crash_cut_off_is_removed(tmp_path: Path) -> None:
-    (tmp_path / "lines").write_bytes(b'{"a": 1}\n{"b"')
-    assert read_lines(tmp_path / "lines") == [{"a": 1}]
-    assert (tmp_path / "lines").read_bytes() == b'{"a": 1}\n'
+    written(tmp_path, rows(1))
+    (tmp_path / "lots").write_bytes(b'[]\n[["a"')
+    source = Files("[source]", Section("files", {"path": str(tmp_path / "in")}), tmp_path / "lots")
+    assert source.take(source.first, last=True) is not None
+    assert (tmp_path / "lots").read_bytes().startswith(b'[]\n[["/')
 
 
 def test_changes_and_dead_letters(tmp_path: Path) -> None:
@@ -307,12 +311,19 @@ class TestColumns:
         LocalJob(self.told(tmp_path, none="")).close()
 
     def test_a_service_refuses_them_too(self, tmp_path: Path) -> None:
-        from skyband.serve.jobfile import Sources
+        from skyband.serve.service import Service
+
+        def names(told: Any) -> list[str]:
+            service = Service(told)
+            until = time.monotonic() + 20
+            while "the job has ended" not in service.status.troubles:
+                assert time.monotonic() < until
+                time.sleep(0.01)
+            service.close()
+            return list(service.board.schemas[""].names)
 
         written(tmp_path, rows(1))
-        folder = tmp_path / "state" / "serve"
-        assert Sources(self.told(tmp_path), folder).schemas[""].names == ["ts", "flow", "bytes"]
+        assert names(self.told(tmp_path)) == ["ts", "flow", "bytes"]
         with pytest.raises(sb.EngineError, match="columns: bytes changed"):
-            Sources(self.told(tmp_path, bytes="bytes * 2"), folder)
-        more = Sources(self.told(tmp_path, more="bytes * 2"), folder)
-        assert more.schemas[""].names == ["ts", "flow", "bytes", "more"]
+            Service(self.told(tmp_path, bytes="bytes * 2"))
+        assert names(self.told(tmp_path, more="bytes * 2")) == ["ts", "flow", "bytes", "more"]

@@ -221,7 +221,7 @@ def test_windows_of_stabsky(
         assert counts[1] + counts[2] + sum(len(m.pane) for m in own) == taken
 
 
-def test_all_groups_are_read_at_once() -> None:
+def test_stabsky_reads_all_groups_at_once() -> None:
     rows: Rows = [(0, 0, (1, 1, 1)), (1, 0, (0, 0, 0)), (5, 0, (2, 2, 2))]
     m = joined(empty_members(), rows, [0, 1, 2])
     m.since[:], m.parent[:] = np.array([ALWAYS, 0, ALWAYS]), np.array([-1, 0, -1])
@@ -229,6 +229,18 @@ def test_all_groups_are_read_at_once() -> None:
     assert slots_of(found) == {(0, 4): [2], (0, 7): [1]}
     found = stab_read(m, np.array([2, 0]), np.array([1, 2]), np.array([4, 7]), 2)
     assert slots_of(found) == {(0, 4): [2]}
+
+
+def test_stabsky_reads_many_rows_of_a_window() -> None:
+    older: Rows = [(0, 0, (1, 1, 1))]
+    newer: Rows = [(1, 0, (1, 1, 1))]
+    rows = older * 50 + newer * 90
+    ends = np.array([1, 2, 2])
+    reads, counts = Reads(ends - np.array([1, 1, 2]), ends, ends - 2, NO_GROUPS), np.zeros(4, int)
+    panes = [[(0, [*range(50)]), (1, [*range(50, 140)])]]
+    _, read = folded([empty_members()], [rows], panes, reads, counts)
+    first, second = [*range(50)], [*range(50, 140)]
+    assert read == {(0, 0): first, (1, 0): second, (2, 0): first + second}
 
 
 def empty_members() -> Members:
@@ -287,8 +299,8 @@ def test_rows_that_follow_one_another(
     m = empty_members()
     for start, stop, oldest in ((0, cut, 0), (cut, len(rows), first)):
         until = (points[:stop], segment[:stop], pane[:stop])
-        m = Members(*stab_follow(m, *until, start, 0, oldest, counts, local))
-    check_members(m, rows, first, 99)
+        m = Members(*stab_follow(m, *until, start, 7, oldest, counts, local))
+    check_members(m._replace(slot=m.slot - 7), rows, first, 99)
 
 
 NONE = np.zeros(0, np.int64)

@@ -60,7 +60,7 @@ TARGETS = (
     ),
     Target(
         "core",
-        "skyband.engine.clocks",
+        "skyband.engine.clock",
         ANY,
         ("engine/test_clocks.py", "query/test_windows.py due"),
     ),
@@ -281,7 +281,16 @@ TARGETS = (
         "skyline",
         "skyband.skyline.stabsky",
         {"Skyline": ("stabsky",)},
-        ("skyline/test_skyline.py shorter_windows_of_groups",),
+        (
+            "skyline/test_skyline.py groups",
+            "engine/test_readers.py others_as_they_were[Skyline]",
+        ),
+    ),
+    Target(
+        "skyline",
+        "skyband.skyline.graph",
+        {"Skyline": ("stabsky",)},
+        ("skyline/test_skyline.py groups", "engine/test_readers.py others_as_they_were[Skyline]"),
     ),
 )
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import skyband as sb
 from skyband.engine.clock import windows_due
+from skyband.panes import ArrivalPanes
 from skyband.window import Panes, parse_duration
 
 SECOND = 1_000_000
@@ -202,7 +203,7 @@ def test_the_times_whose_windows_have_valid_edges() -> None:
 def test_the_largest_windows() -> None:
     most = 1 << 60
     assert sb.TimeWindow(most, most, lateness=most).panes == Panes(most, most)
-    assert sb.CountWindow(most).panes == Panes(most, most)
+    assert sb.CountWindow(most).panes == ArrivalPanes(most, most)
     for size, slide, lateness in ((most + 1, 1, 0), (1, most + 1, 0), (1, 1, most + 1)):
         with pytest.raises(sb.QueryError, match="at most"):
             sb.TimeWindow(size, slide, lateness)
@@ -211,7 +212,8 @@ def test_the_largest_windows() -> None:
 
 
 def test_the_smallest_windows() -> None:
-    assert sb.TimeWindow(1).panes == sb.CountWindow(1).panes == Panes(1, 1)
+    assert sb.TimeWindow(1).panes == Panes(1, 1)
+    assert sb.CountWindow(1).panes == ArrivalPanes(1, 1)
     assert sb.CountWindow(1, 1).ticks(3, "last") == 3
     with pytest.raises(sb.QueryError, match="number of rows"):
         sb.CountWindow(1).ticks("3 s", "last")

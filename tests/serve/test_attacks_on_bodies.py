@@ -18,9 +18,10 @@ import pyarrow.csv
 import pytest
 
 from skyband.jobs.ddl import arrow_schema
+from skyband.jobs.local.posts import Refused, Request
 from skyband.serve import bodies
 from skyband.serve.bodies import Unreadable, read_body
-from skyband.serve.service import Limits, Refused, Request
+from skyband.serve.limits import Limits
 from support import served
 
 pytest.importorskip("starlette")
@@ -188,13 +189,13 @@ def test_a_service_refuses_it_and_goes_on(tmp_path: Path) -> None:
 def test_what_waits_is_counted_as_large_as_it_became(tmp_path: Path) -> None:
     service = served.new_service(tmp_path)
     sizes: list[int] = []
-    submit = service.submit
+    submit = service.inbox.submit
 
     def watched(request: Request) -> Any:
         sizes.append(request.size)
         return submit(request)
 
-    service.submit = watched  # type: ignore[method-assign]
+    service.inbox.submit = watched  # type: ignore[method-assign]
     with served.serving(service) as client:
         sent = stream(plain(1).take([0] * 5_000), compression="zstd")
         assert client.post(sent, content_type=ARROW).status == 200
@@ -278,7 +279,7 @@ def attack(folder: Path, count: int, seed: int) -> None:
         assert table.num_rows <= LIMITS.body_rows
         table.validate(full=True)
         try:
-            service.submit(Request("", table, table.nbytes)).result(60)
+            service.inbox.submit(Request("", table, table.nbytes)).result(60)
         except Refused:
             continue
     assert service.failure is None

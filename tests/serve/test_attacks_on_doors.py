@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from skyband.serve.service import Limits
+from skyband.serve.limits import Limits
 from support import served
 
 pytest.importorskip("starlette")
@@ -129,7 +129,7 @@ def attack(folder: Path, count: int, seed: int, monkeypatch: pytest.MonkeyPatch)
     async def at_once() -> None:
         """A wrong token is answered without a pause."""
 
-    monkeypatch.setattr("skyband.serve.doors.slow_down", at_once)
+    monkeypatch.setattr("skyband.serve.access.slow_down", at_once)
     monkeypatch.setattr("skyband.serve.app.slow_down", at_once)
     rng = random.Random(seed)
     service = served.new_service(folder, limits=LIMITS)

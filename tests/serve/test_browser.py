@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 import skyband as sb
-from skyband.jobs.ddl import arrow_schema
 from skyband.serve.service import Service
 from support import browser, served
 
@@ -37,7 +36,7 @@ def chromium() -> Iterator[Any]:
 
 
 def service(folder: Path) -> Service:
-    return Service(BOARD, {"": arrow_schema("", SCHEMA)}, folder)
+    return served.new_service(folder, BOARD, schema=SCHEMA)
 
 
 def rows(second: int, **sizes: int) -> list[dict[str, Any]]:

@@ -13,7 +13,6 @@ import pytest
 
 import skyband as sb
 from skyband.jobs.ddl import arrow_schema
-from skyband.serve.service import Service
 from support import browser, served
 
 pytest.importorskip("starlette")
@@ -54,7 +53,7 @@ def text_of(page: Any, name: str, has: str) -> None:
 
 
 def test_errors_probabilities_and_taking_away(chromium: Any, tmp_path: Path) -> None:
-    with served.serving(Service(BOARD, {"": arrow_schema("", SCHEMA)}, tmp_path)) as client:
+    with served.serving(served.new_service(tmp_path, BOARD, schema=SCHEMA)) as client:
         client.post(rows(0, a=5_000, b=400, c=30, d=20, e=10))
         client.post(rows(2, a=1))
         context = chromium.new_context(
@@ -91,7 +90,7 @@ def test_errors_probabilities_and_taking_away(chromium: Any, tmp_path: Path) -> 
 def test_copied_cells_are_no_formulas(chromium: Any, tmp_path: Path) -> None:
     hosts = ['=HYPERLINK("http://evil.example")', "+1+1", "-1+1", "@SUM(A1)", "\t=1", "a=b", "-12"]
     query = sb.TopK(k=9, score="bytes", id="host", time="ts", window=sb.TimeWindow("2 s"))
-    service = Service({"top": query}, {"": arrow_schema("", SCHEMA)}, tmp_path)
+    service = served.new_service(tmp_path, {"top": query}, schema=SCHEMA)
     with served.serving(service) as client:
         client.post(rows(0, **{host: 1 - i for i, host in enumerate(hosts)}))
         client.post(rows(2, z=1))
@@ -158,7 +157,7 @@ def test_trouble_is_said_plainly_and_a_lost_connection_alone(chromium: Any, tmp_
         "trades": arrow_schema("", "ts timestamp, stock string, price double"),
         "risks": arrow_schema("", "ts timestamp, stock string, risk double"),
     }
-    service = Service({"best": query}, schemas, tmp_path)
+    service = served.new_service(tmp_path, {"best": query}, schema=schemas)
     with served.serving(service) as client:
         at = "2026-01-05T08:00:{:02}Z"
         trades = [{"ts": at.format(i), "stock": "s", "price": 1.0} for i in range(50)]
@@ -182,7 +181,7 @@ def test_trouble_is_said_plainly_and_a_lost_connection_alone(chromium: Any, tmp_
 def test_a_page_that_has_not_all_windows_says_so(chromium: Any, tmp_path: Path) -> None:
     """It loads the rest when somebody goes back."""
     board = {"likely": BOARD["likely"]}
-    with served.serving(Service(board, {"": arrow_schema("", SCHEMA)}, tmp_path)) as client:
+    with served.serving(served.new_service(tmp_path, board, schema=SCHEMA)) as client:
         found = [
             {"ts": f"2026-01-05T08:{i // 60:02}:{i % 60:02}Z", "host": "a", "bytes": i, "p": 0.5}
             for i in range(160)
@@ -201,7 +200,7 @@ def test_a_page_that_has_not_all_windows_says_so(chromium: Any, tmp_path: Path) 
 def test_a_new_row_gets_a_colour_that_no_other_has(chromium: Any, tmp_path: Path) -> None:
     window = sb.TimeWindow("2 s")
     board = {"best": sb.TopK(k=10, score="bytes", id="host", time="ts", window=window)}
-    with served.serving(Service(board, {"": arrow_schema("", SCHEMA)}, tmp_path)) as client:
+    with served.serving(served.new_service(tmp_path, board, schema=SCHEMA)) as client:
         client.post(rows(0, **{f"n{i}": 100 - i for i in range(10)}))
         client.post(rows(2, n0=2, another=1))
         page = chromium.new_page()
@@ -219,7 +218,7 @@ def test_a_new_row_gets_a_colour_that_no_other_has(chromium: Any, tmp_path: Path
 
 def test_a_tall_page_of_medium_width(chromium: Any, tmp_path: Path) -> None:
     """The title is not cut to make room for the tools, and cards follow one another closely."""
-    service = Service(BOARD, {"": arrow_schema("", SCHEMA)}, tmp_path)
+    service = served.new_service(tmp_path, BOARD, schema=SCHEMA)
     with served.serving(service, title="the whole network") as client:
         client.post(rows(0, a=5_000, b=400))
         client.post(rows(2, a=1))

@@ -12,8 +12,8 @@ import pytest
 
 from skyband.serve.history import Event, History
 from skyband.serve.hub import Hub, Subscriber
+from skyband.serve.limits import Limits
 from skyband.serve.payload import answer_text
-from skyband.serve.service import Limits
 from support import served
 
 pytest.importorskip("starlette")
@@ -56,7 +56,7 @@ def test_a_burst_of_answers_beyond_the_budget(
         made.append(answer_text(answer))
         return made[-1]
 
-    monkeypatch.setattr("skyband.serve.shown.answer_text", watched)
+    monkeypatch.setattr("skyband.serve.page.answer_text", watched)
     limits = Limits(history_bytes=4_000)
     service = served.new_service(tmp_path, limits=limits)
     with served.serving(service) as client:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from skyband.serve.service import Limits
+from skyband.serve.limits import Limits
 from support import served
 
 pytest.importorskip("starlette")

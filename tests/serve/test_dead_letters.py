@@ -14,10 +14,11 @@ from typing import Any
 import pytest
 
 from skyband.jobs import Job
+from skyband.jobs.local.posts import Request
 from skyband.serve.bodies import read_body
-from skyband.serve.feeds import Feed, source_feed
-from skyband.serve.jobfile import Sinks, Sources, load_served
-from skyband.serve.service import Request, Service
+from skyband.serve.run import load_served
+from skyband.serve.service import Service
+from support.served import abandon
 
 pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
@@ -66,15 +67,6 @@ def loaded(folder: Path, source: str, on_bad: str = "skip") -> Job:
     return load_served(path)
 
 
-def begun(job: Job, folder: Path) -> tuple[Service, Sources]:
-    sources, sinks = Sources(job, folder), Sinks(job, folder)
-    service = Service(
-        job.queries, sources.schemas, folder, job.on_bad, write=sinks.write, post=sinks,
-        takes=sinks.limits,
-    )  # fmt: skip
-    return service, sources
-
-
 def bad(folder: Path) -> list[Path]:
     return sorted((folder / "bad").glob("*.json"))
 
@@ -87,33 +79,35 @@ def letters(folder: Path) -> list[tuple[str, str]]:
 
 def test_bad_rows_become_letters_once(tmp_path: Path) -> None:
     """Also if the journal is replayed, with the letters that were not written before."""
-    job, folder = loaded(tmp_path, 'kind = "http"'), tmp_path / "state"
-    service, sources = begun(job, folder)
+    job = loaded(tmp_path, 'kind = "http"')
+    service = Service(job)
     body = b'{"ts": 1, "host": "a", "bytes": null}\n{"ts": 2, "host": null, "bytes": 3}\n'
     for _ in range(2):
-        table = read_body("json", body, sources.schemas[""])
-        assert service.submit(Request("", table, 1)).result(20)["bad"] == 2
+        table = read_body("json", body, service.board.schemas[""])
+        assert service.inbox.submit(Request("", table, 1)).result(20)["bad"] == 2
     before = letters(tmp_path)
     score = "best: column 'bytes': the score is null (None)"
     both = "best: column 'host': the id is null (None); often: column 'host': the item is null"
     assert [reason for reason, _ in before] == [score, f"{both} (None)"] * 2
     assert json.loads(before[0][1]) == {"ts": 1, "host": "a", "bytes": None}
-    service.journal.close()  # as if it had been killed before the last letters were written
+    abandon(service)  # as if it had been killed before the last letters were written
     max((tmp_path / "bad").glob("*.json")).unlink()
-    again, _ = begun(job, folder)
+    again = Service(job)
     assert letters(tmp_path) == before
     again.close()
 
 
 def test_what_a_service_keeps_is_for_its_user_only(tmp_path: Path) -> None:
     job, folder = loaded(tmp_path, 'kind = "http"'), tmp_path / "state"
-    service, sources = begun(job, folder)
+    service = Service(job)
     body = b'{"ts": 1, "host": "a", "bytes": null}\n{"ts": 9, "host": "b", "bytes": 3}\n'
-    service.submit(Request("", read_body("json", body, sources.schemas[""]), 1)).result(20)
+    service.inbox.submit(Request("", read_body("json", body, service.board.schemas[""]), 1)).result(
+        20
+    )
     service.close()
     kept = {path: path.stat().st_mode & 0o777 for path in [*folder.iterdir(), *bad(tmp_path)]}
     names = {path.name.split("-")[0] for path in kept}
-    assert names == {"answers", "journal", "lock", "net", "run", "snapshot"}
+    assert names == {"answers", "journal", "lock", "net", "skyband.json", "snapshot"}
     assert {path for path, mode in kept.items() if mode != 0o600} == set()
 
 
@@ -133,38 +127,33 @@ def port() -> Iterator[int]:
         sending.join(20)
 
 
-def fed(job: Job, folder: Path, until: Callable[[Service], Any]) -> Service:
+def fed(job: Job, until: Callable[[Service], Any]) -> Service:
     """A service that reads the job's source until something holds."""
-    service, sources = begun(job, folder)
-    source = sources.read[""]
-    feed = Feed(service, "", source_feed(source, source.first))
-    feed.start()
+    service = Service(job)
     end = time.monotonic() + 20
     while not until(service) and time.monotonic() < end:
         time.sleep(0.02)
-    feed.stop()
-    source.close()
     return service
 
 
 def test_records_that_cannot_be_read(tmp_path: Path, port: int) -> None:
     """They are bad rows of every query, and the lines before and after them count."""
     job = loaded(tmp_path, f'kind = "socket"\nhost = "127.0.0.1"\nport = {port}')
-    service = fed(job, tmp_path / "state", lambda each: each.stats["best"]["rows_in"] == 5)
+    service = fed(job, lambda each: each.stats["best"]["rows_in"] == 5)
     counts = {name: (each["rows_in"], each["rows_bad"]) for name, each in service.stats.items()}
     assert counts == {"best": (5, 3), "often": (5, 2)}
     assert [event.end for event in service.history.newest("often", 9)] == ["4", "8"]
     assert [record for _, record in letters(tmp_path)][:2] == ["nonsense", "//4="]
     assert len(letters(tmp_path)) == 3
     service.close()
-    again, _ = begun(job, tmp_path / "state")
+    again = Service(job)
     assert again.stats["best"]["rows_bad"] == 3
     again.close()
 
 
 def test_records_that_cannot_be_read_stop_a_source(tmp_path: Path, port: int) -> None:
     job = loaded(tmp_path, f'kind = "socket"\nhost = "127.0.0.1"\nport = {port}', "raise")
-    service = fed(job, tmp_path / "state", lambda each: each.status.troubles)
+    service = fed(job, lambda each: each.status.troubles)
     (told,) = service.status.troubles
     assert "source rows stopped: 2 bad rows: not JSON of the schema: nonsense" in told
     assert service.stats["best"]["rows_in"] == 0
@@ -204,23 +193,23 @@ def test_no_row_stops_a_service_for_good(tmp_path: Path, dsn: str) -> None:
     import psycopg
 
     (tmp_path / "job.toml").write_text(HELD.format(dsn=dsn))
-    job, folder = load_served(tmp_path / "job.toml"), tmp_path / "state"
+    job = load_served(tmp_path / "job.toml")
 
     def post(service: Service, *found: tuple[str, str]) -> dict[str, Any]:
         lines = [json.dumps({"ts": ts, "host": host, "bytes": 1}) for ts, host in found]
         table = read_body("json", "\n".join(lines).encode(), service.board.schemas[""])
         request = Request("", table, table.nbytes)
-        return service.submit(request).result(20)
+        return service.inbox.submit(request).result(20)
 
-    service, _ = begun(job, folder)
+    service = Service(job)
     reply = post(service, ("2026-01-05T10:00:00Z", "a"), ("2026-01-05T10:00:01Z", "b\0"))
     assert (reply["rows"], reply["bad"]) == (2, 1)
     assert "row 1, column 'host': the text has a NUL character" in reply["reason"]
     reply = post(service, ("9000-01-01T00:00:00Z", "c"))
     assert "the time is more than 1 day ahead of this machine's clock" in reply["reason"]
     assert service.status.moment(service.status.watermark()) == "2026-01-05T10:00:01+00:00"
-    service.journal.close()  # as if it had been killed
-    service, _ = begun(job, folder)
+    abandon(service)  # as if it had been killed
+    service = Service(job)
     assert "late" not in post(service, ("2026-01-05T10:00:30Z", "d"))
     assert service.stats["held"]["rows_bad"] == 2
     service.close()

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from skyband.errors import QueryError
-from skyband.serve.doors import Doors, check_host
+from skyband.serve.access import AccessGuard, check_host
 from support import command_line, served
 
 pytest.importorskip("starlette")
@@ -117,7 +117,7 @@ def test_wrong_tokens_are_slowed_down_by_header_too(monkeypatch: pytest.MonkeyPa
     for given, wanted in ((b"Bearer guess", [0.3]), (None, [])):
         headers = [(b"host", b"localhost"), *([(b"authorization", given)] if given else [])]
         scope = {"type": "http", "path": "/api/board", "headers": headers}
-        asyncio.run(Doors(None, token=TOKEN)(scope, receive, send))
+        asyncio.run(AccessGuard(None, token=TOKEN)(scope, receive, send))
         assert pauses == wanted
         pauses.clear()
 
@@ -163,11 +163,11 @@ def test_a_session_is_a_cookie_that_scripts_cannot_read(guarded: served.Client) 
 
 
 def test_an_expired_session_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    doors = Doors(None, token=TOKEN)
+    doors = AccessGuard(None, token=TOKEN)
     session = f"skyband_session={doors.session()}"
     assert doors.is_session(session)
     later = time.time() + 8 * 24 * 3600
-    monkeypatch.setattr("skyband.serve.doors.time.time", lambda: later)
+    monkeypatch.setattr("skyband.serve.access.time.time", lambda: later)
     assert not doors.is_session(session)
 
 

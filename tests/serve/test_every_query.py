@@ -11,9 +11,10 @@ import pytest
 
 import skyband as sb
 from skyband.jobs.ddl import arrow_schema
+from skyband.jobs.local.posts import Request
 from skyband.query import Query
 from skyband.serve.describe import describe
-from skyband.serve.service import Request, Service
+from support import served
 
 TIMED = sb.TimeWindow(4, slide=2)
 SCHEMA = arrow_schema("", "n bigint, id string, g string, x double, p double, s string")
@@ -49,9 +50,9 @@ def table(count: int) -> pa.Table:
 
 @pytest.mark.parametrize("name", QUERIES)
 def test_a_query_is_described_and_shown(name: str, tmp_path: Path) -> None:
-    service = Service({name: QUERIES[name]}, {"": SCHEMA}, tmp_path)
+    service = served.new_service(tmp_path, {name: QUERIES[name]}, schema=SCHEMA)
     (told,) = json.loads(json.dumps(describe(service, {"": "http"}, "all", "local")))["queries"]
-    assert service.submit(Request("", table(20), 1)).result(60) == {"rows": 20}
+    assert service.inbox.submit(Request("", table(20), 1)).result(60) == {"rows": 20}
     answers: list[Any] = [json.loads(event.text) for event in service.history.newest(name, 99)]
     assert answers
     for answer in answers:
@@ -61,6 +62,6 @@ def test_a_query_is_described_and_shown(name: str, tmp_path: Path) -> None:
     assert (told["value"] is None) == (name == "skyline")
     assert set(told["key"]) <= set(told["columns"])
     service.close()
-    again = Service({name: QUERIES[name]}, {"": SCHEMA}, tmp_path)
+    again = served.new_service(tmp_path, {name: QUERIES[name]}, schema=SCHEMA)
     assert [json.loads(e.text) for e in again.history.newest(name, 99)] == answers
     again.close()

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from skyband.jobs.ddl import arrow_schema
 from skyband.serve.bodies import read_body
-from skyband.serve.feeds import Feed, Taken
 from support import served
 
 pytest.importorskip("starlette")
@@ -45,7 +47,7 @@ def test_a_failed_disk_stops_the_service_and_says_so(tmp_path: Path) -> None:
         def full() -> None:
             raise OSError(28, "No space left on device")
 
-        service.journal.sync = full  # type: ignore[method-assign]
+        service.job.checkpoint._journal.sync = full  # type: ignore[union-attr, method-assign]
         assert client.post(served.rows(0, 9)).status == 503
         assert client.post(served.rows(9, 1)).status == 503
         assert client.get("/healthz").status == 503
@@ -56,17 +58,21 @@ def test_a_failed_disk_stops_the_service_and_says_so(tmp_path: Path) -> None:
 def test_a_source_that_stopped_for_good_is_a_failure(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, problem: Exception
 ) -> None:
-    def batches() -> Iterator[Taken]:
+    begin = threading.Event()
+
+    def batches() -> Iterator[pa.Table]:
         schema = arrow_schema("", served.SCHEMA)
-        yield Taken(read_body("json", served.ndjson(served.rows(0, 9)), schema))
+        assert begin.wait(20)
+        yield read_body("json", served.ndjson(served.rows(0, 9)), schema)
         raise problem
 
-    service = served.new_service(tmp_path)
+    service = served.new_service(tmp_path, batches=batches())
     with served.serving(service, token="correct horse battery staple") as client:
         own = {"authorization": "Bearer correct horse battery staple"}
-        feed = Feed(service, "", batches())
-        feed.start()
-        feed._thread.join(20)
+        begin.set()
+        until = time.monotonic() + 20
+        while service.status.failure is None and time.monotonic() < until:
+            time.sleep(0.01)
         said = f"source rows stopped: {problem}"
         health = client.get("/healthz", **own)
         assert health.status == 503

@@ -15,7 +15,7 @@ import pytest
 
 import skyband as sb
 from skyband.jobs.ddl import arrow_schema
-from skyband.serve.service import Limits, Service
+from skyband.serve.limits import Limits
 from support import served
 
 pytest.importorskip("starlette")
@@ -225,14 +225,14 @@ def raw(port: int, body: bytes, *headers: str) -> bytes:
 def test_when_the_engine_is_behind_requests_are_sent_away(tmp_path: Path) -> None:
     service = served.new_service(tmp_path, limits=Limits(waiting_requests=2))
     hold, at_work = threading.Event(), threading.Event()
-    push = service.board.push
+    push = service.job.monitor.push
 
     def slow(*given: Any) -> Any:
         at_work.set()
         assert hold.wait(20)
         return push(*given)
 
-    service.board.push = slow  # type: ignore[method-assign, assignment]
+    service.job.monitor.push = slow  # type: ignore[method-assign, assignment]
     with served.serving(service) as client:
         replies: list[served.Reply] = []
 
@@ -258,7 +258,7 @@ def test_when_the_engine_is_behind_requests_are_sent_away(tmp_path: Path) -> Non
 
 def test_integer_times_are_not_told_as_seconds(tmp_path: Path) -> None:
     query = sb.TopK(k=1, score="n", time="turn", window=sb.TimeWindow(2))
-    service = Service({"best": query}, {"": arrow_schema("", "turn bigint, n int")}, tmp_path)
+    service = served.new_service(tmp_path, {"best": query}, schema="turn bigint, n int")
     with served.serving(service) as client:
         assert client.post(b'{"turn": 5, "n": 1}\n').json == {"rows": 1}
         text = client.get("/metrics").body.decode()
@@ -275,7 +275,7 @@ def test_two_sources(tmp_path: Path) -> None:
         "trades": arrow_schema("", "ts bigint, stock string, price double"),
         "risks": arrow_schema("", "ts bigint, stock string, risk double"),
     }
-    with served.serving(Service({"best": query}, schemas, tmp_path)) as client:
+    with served.serving(served.new_service(tmp_path, {"best": query}, schema=schemas)) as client:
         trades = [{"ts": i, "stock": f"s{i % 3}", "price": float(i % 4)} for i in range(8)]
         risks = [{"ts": i, "stock": f"s{i % 3}", "risk": float(i % 5)} for i in range(8)]
         assert client.post(trades, "trades").json == {"rows": 8}

@@ -26,7 +26,8 @@ from hypothesis import strategies as st
 
 from skyband.jobs.ddl import arrow_schema
 from skyband.serve.bodies import read_body
-from skyband.serve.service import Limits, Service
+from skyband.serve.limits import Limits
+from skyband.serve.service import Service
 from support import served
 
 pytest.importorskip("starlette")

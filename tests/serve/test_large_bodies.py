@@ -14,7 +14,8 @@ import pytest
 
 from skyband.jobs.ddl import arrow_schema
 from skyband.serve.bodies import read_body
-from skyband.serve.service import Limits, Service
+from skyband.serve.limits import Limits
+from skyband.serve.service import Service
 from support import served
 
 pytest.importorskip("starlette")

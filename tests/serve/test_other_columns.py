@@ -9,8 +9,8 @@ import pytest
 
 from skyband.errors import EngineError, SchemaError
 from skyband.jobs.ddl import arrow_schema
+from skyband.jobs.local.posts import Request
 from skyband.serve.bodies import read_body
-from skyband.serve.service import Request, Service
 from support import served
 
 
@@ -19,21 +19,21 @@ def test_other_columns_are_refused_by_name(tmp_path: Path, killed: bool) -> None
     """They stop the start with a sentence; columns may be added after a stop."""
     service = served.new_service(tmp_path)
     rows = read_body("json", served.ndjson(served.rows(0, 9)), service.board.schemas[""])
-    service.submit(Request("", rows, rows.nbytes)).result(20)
+    service.inbox.submit(Request("", rows, rows.nbytes)).result(20)
     if killed:
-        service.journal.close()  # nothing is written any more
+        served.abandon(service)  # nothing is written any more
     else:
         service.close()
     schema = arrow_schema("[source]", served.SCHEMA)
     at = schema.get_field_index("bytes")
     other = schema.set(schema.get_field_index("flow"), pa.field("flow", pa.int64()))
     with pytest.raises((EngineError, SchemaError), match="'bytes'"):
-        Service(served.board(), {"": schema.remove(at)}, tmp_path, "raise")
+        served.new_service(tmp_path, schema=schema.remove(at), on_bad="raise")
     with pytest.raises((EngineError, SchemaError), match=r"'flow' (had|of) type string"):
-        Service(served.board(), {"": other}, tmp_path, "raise")
+        served.new_service(tmp_path, schema=other, on_bad="raise")
     more = schema.append(pa.field("more", pa.string()))
     if killed:
         with pytest.raises(EngineError, match=r"\[source\].*'more' is missing.*be added"):
-            Service(served.board(), {"": more}, tmp_path, "raise")
+            served.new_service(tmp_path, schema=more, on_bad="raise")
     else:
-        Service(served.board(), {"": more}, tmp_path, "raise").close()
+        served.new_service(tmp_path, schema=more, on_bad="raise").close()

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from skyband.serve.keys import Applied, Keys
+from skyband.jobs.local.posts import Applied, Keys
 
 
 def test_keys_are_forgotten_by_number_and_by_age() -> None:

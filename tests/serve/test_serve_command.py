@@ -15,10 +15,10 @@ import pytest
 
 from skyband.errors import QueryError
 from skyband.jobs.ddl import arrow_schema
+from skyband.jobs.local.posts import Request
 from skyband.serve.bodies import read_body
-from skyband.serve.feeds import Feed, source_feed
-from skyband.serve.jobfile import Sinks, Sources, load_served
-from skyband.serve.service import Request, Service
+from skyband.serve.run import load_served
+from skyband.serve.service import Service
 from support import command_line, served
 
 pytest.importorskip("starlette")
@@ -86,43 +86,32 @@ def test_files_are_read_and_new_ones_too(tmp_path: Path) -> None:
     write("a.parquet", 0, 10)
     text = served.JOB.replace('kind = "http"', 'kind = "files"\npath = "in/*.parquet"')
     job = load_served(written(tmp_path, re.sub("schema = .*\n", "", text)))
-    folder = tmp_path / "state"
     for more in (10, 15):  # the second time the first file is not read again
-        sources = Sources(job, folder)
-        service = Service(job.queries, sources.schemas, folder)
-        place = service.marks.get("", sources.read[""].first)
-        feed = Feed(service, "", source_feed(sources.read[""], place))
-        feed.start()
+        service = Service(job)
         seen(service, more)
         write(f"b{more}.parquet", more, 5)
         seen(service, more + 5)
-        feed.stop()
         service.close()
 
 
 def test_sinks_are_written_once(tmp_path: Path) -> None:
     job = load_served(written(tmp_path, served.JOB))
-    folder = tmp_path / "state"
-
-    def begin() -> Service:
-        sinks = Sinks(job, folder)
-        return Service(job.queries, Sources(job, folder).schemas, folder, write=sinks.write)
 
     def apply(service: Service, first: int) -> None:
         table = read_body("json", served.ndjson(served.rows(first, 5)), service.board.schemas[""])
-        service.submit(Request("", table, 1)).result(20)
+        service.inbox.submit(Request("", table, 1)).result(20)
 
     def ends() -> list[Any]:
         found = [pq.read_table(path) for path in (tmp_path / "talkers").glob("*.parquet")]
         return sorted(end for each in found for end in set(each["window_end"].to_pylist()))
 
-    service = begin()
+    service = Service(job)
     for i in range(4):
         apply(service, 5 * i)
     before = ends()
     assert len(before) == 9
-    service.journal.close()  # as if it had been killed: the journal is replayed
-    again = begin()
+    served.abandon(service)  # as if it had been killed: the journal is replayed
+    again = Service(job)
     assert ends() == before
     apply(again, 20)
     again.close()

@@ -16,9 +16,9 @@ from skyband.errors import QueryError
 from skyband.jobs.ddl import arrow_schema
 from skyband.jobs.report import Report
 from skyband.serve.bodies import read_body
-from skyband.serve.jobfile import load_served
-from skyband.serve.on_spark import SparkShown, check_shown, on_spark
+from skyband.serve.on_spark import SparkPage, check_shown, on_spark
 from skyband.serve.payload import answer_text
+from skyband.serve.run import load_served
 from support import served
 
 pytest.importorskip("starlette")
@@ -79,11 +79,11 @@ def test_a_repeated_batch_is_shown_once_and_numbers_go_on(tmp_path: Path) -> Non
     job = load_served(written(tmp_path))
     answers = sb.rank(table(0, 20), served.board()["talkers"])
     first = answers.filter(up_to(answers, "08:00:10"))
-    shown = SparkShown(job, {"": SCHEMA}, tmp_path)
+    shown = SparkPage(job, {"": SCHEMA}, tmp_path)
     shown.wrote("talkers", first)
     shown.wrote("talkers", first)
     assert shown.number == 5
-    again = SparkShown(job, {"": SCHEMA}, tmp_path)  # as after a crash before Spark's commit
+    again = SparkPage(job, {"": SCHEMA}, tmp_path)  # as after a crash before Spark's commit
     again.wrote("talkers", first)
     assert again.number == 5
     again.wrote("talkers", answers)
@@ -96,7 +96,7 @@ def up_to(answers: Any, moment: str) -> Any:
 
 
 def test_reports_are_the_status(tmp_path: Path) -> None:
-    shown = SparkShown(load_served(written(tmp_path)), {"": SCHEMA}, tmp_path)
+    shown = SparkPage(load_served(written(tmp_path)), {"": SCHEMA}, tmp_path)
     assert shown.status.watermark() is None
     shown.reported(Report(0, 50, late=2, bad=3, watermark=time.time() - 7, state_bytes=9))
     assert shown.status.behind == pytest.approx(7, abs=1)

@@ -21,7 +21,7 @@ from skyband.cli.fields import verb_of
 from skyband.embedded.sources import paths_of
 from skyband.query import KINDS, Query
 from skyband.serve import run
-from skyband.serve.shown import Shown
+from skyband.serve.page import Page
 from support import command_line, served, spark_session
 
 ROWS = pa.table(
@@ -71,11 +71,11 @@ def found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     found: dict[str, Any] = {}
 
     def read(
-        title: str, query: Query, schemas: Mapping[str, pa.Schema], work: Callable[[Shown], None],
+        title: str, query: Query, schemas: Mapping[str, pa.Schema], work: Callable[[Page], None],
         port: int, started: object, engine: str = "local",
     ) -> None:  # fmt: skip
         found["engine"] = engine
-        shown = Shown({title: query}, schemas, tmp_path)
+        shown = Page({title: query}, schemas, tmp_path)
         work(shown)
         with served.serving(shown) as client:
             found["answers"] = client.answers(title)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import gc
 import json
-import struct
 import threading
 import time
 import weakref
-import zlib
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +14,16 @@ import pyarrow as pa
 import pytest
 
 import skyband as sb
-from skyband.data.ipc import table_to_bytes
 from skyband.errors import EngineError
 from skyband.jobs.ddl import arrow_schema
-from skyband.serve.blocks import BLOCK
+from skyband.jobs.local.journal import BLOCK
+from skyband.jobs.local.posts import Refused, Request
 from skyband.serve.bodies import read_body
 from skyband.serve.history import Event, History
-from skyband.serve.service import Limits, Refused, Request, Service
+from skyband.serve.limits import Limits
+from skyband.serve.service import Service
 from support import served
+from support.served import abandon
 
 SCHEMA = arrow_schema("[source]", served.SCHEMA)
 
@@ -34,18 +34,19 @@ def request(first: int, count: int, key: str | None = None) -> Request:
 
 
 def apply(service: Service, *given: Any) -> dict[str, Any]:
-    return service.submit(request(*given)).result(20)
+    return service.inbox.submit(request(*given)).result(20)
 
 
-def abandon(service: Service) -> None:
-    """Leave a service as a kill would: nothing is written any more."""
-    service.journal.close()
+def journal(folder: Path) -> Path:
+    """The journal of a checkpoint; there is always one."""
+    (path,) = folder.glob("journal-*")
+    return path
 
 
 def everything(service: Service) -> Any:
     stats = {
         name: {what: found[what] for what in ("rows_in", "rows_late", "rows_bad", "windows_out")}
-        for name, found in service.board.stats().items()
+        for name, found in service.job.stats.items()
     }
     kept = {name: service.history.newest(name, 1_000) for name in service.board.queries}
     return stats, kept, service.number, dict(service.status.rows), dict(service.status.seen)
@@ -73,14 +74,14 @@ def test_a_record_that_was_cut_off_is_dropped(tmp_path: Path, cut: int) -> None:
     apply(service, 0, 9)
     before = everything(service)
     apply(service, 9, 9, "cut")
-    journal = tmp_path / f"journal-{service.journal.number}"
     abandon(service)
-    whole = journal.read_bytes().rstrip(b"\0")  # an Arrow stream ends with at most eight zeros
-    journal.write_bytes(whole[:-cut])
+    path = journal(tmp_path)
+    whole = path.read_bytes().rstrip(b"\0")  # an Arrow stream ends with at most eight zeros
+    path.write_bytes(whole[:-cut])
     again = served.new_service(tmp_path)
     assert everything(again) == before
     assert apply(again, 9, 9, "cut") == {"rows": 9}
-    assert again.board.stats()["busiest"]["rows_in"] == 18
+    assert again.job.stats["busiest"]["rows_in"] == 18
     again.close()
 
 
@@ -88,11 +89,10 @@ def test_snapshots_bound_the_journal(tmp_path: Path) -> None:
     service = served.new_service(tmp_path, limits=Limits(journal_bytes=10_000))
     for i in range(30):
         apply(service, 5 * i, 5)
-        assert service.journal.size < 10_000 + 2 * BLOCK  # one group is on its way
-    assert service.journal.number > 2
+        assert service.journal_bytes < 10_000 + 3 * BLOCK  # one group is on its way
     names = sorted(path.name for path in tmp_path.iterdir())
-    number = service.journal.number
-    assert names == ["answers", f"journal-{number}", "lock", f"snapshot-{number}"]
+    assert journal(tmp_path).name != "journal-0"
+    assert names == ["answers", journal(tmp_path).name, "lock", "skyband.json", "snapshot"]
     before = everything(service)
     abandon(service)
     again = served.new_service(tmp_path)
@@ -116,13 +116,13 @@ def test_a_kill_while_a_snapshot_is_taken(
 
     with monkeypatch.context() as patch:
         if point == "history":
-            patch.setattr("skyband.serve.journal.pack", killed)
+            patch.setattr("skyband.jobs.local.checkpoint.pack", killed)
         elif point == "snapshot":
             patch.setattr(Path, "replace", killed)
         else:
             patch.setattr(Path, "unlink", killed)
         with pytest.raises(Killed):
-            service._snapshot()
+            service.job._save()
     abandon(service)
     again = served.new_service(tmp_path)
     assert everything(again) == before
@@ -159,11 +159,13 @@ def test_a_query_is_added_to_a_board_and_one_removed(
 
 
 def test_a_changed_board_is_refused(tmp_path: Path) -> None:
-    served.new_service(tmp_path).close()
+    service = served.new_service(tmp_path)
+    apply(service, 0, 5)
+    service.close()
     other = served.board() | {
         "busiest": sb.TopK(k=4, score="bytes", id="flow", time="ts", window=served.WINDOW)
     }
-    with pytest.raises(EngineError, match="'busiest' changed since"):
+    with pytest.raises(EngineError, match="busiest changed since"):
         served.new_service(tmp_path, other)
     served.new_service(tmp_path).close()  # the folder was let go
 
@@ -174,7 +176,7 @@ def test_a_time_that_python_cannot_name_is_a_bad_row(tmp_path: Path, ticks: int)
     far = request(0, 3)
     times = pa.array([0, ticks, 0]).cast(pa.timestamp("us", "UTC"))
     far.table = far.table.set_column(0, "ts", times)
-    reply = service.submit(far).result(20)
+    reply = service.inbox.submit(far).result(20)
     assert (reply["rows"], reply["bad"]) == (3, 1)
     assert str(ticks) in reply["reason"]
     assert apply(service, 3, 5) == {"rows": 5}
@@ -183,7 +185,7 @@ def test_a_time_that_python_cannot_name_is_a_bad_row(tmp_path: Path, ticks: int)
 
 def test_two_services_cannot_share_a_folder(tmp_path: Path) -> None:
     service = served.new_service(tmp_path)
-    with pytest.raises(EngineError, match="another server"):
+    with pytest.raises(EngineError, match="another process uses"):
         served.new_service(tmp_path)
     service.close()
 
@@ -191,16 +193,16 @@ def test_two_services_cannot_share_a_folder(tmp_path: Path) -> None:
 def test_a_refused_request_leaves_no_trace(tmp_path: Path) -> None:
     service = served.new_service(tmp_path, on_bad="raise")
     apply(service, 0, 5)
-    size = service.journal.size
+    size = service.journal_bytes
     bad = request(5, 3, "bad")
     bad.table = bad.table.set_column(3, "bytes", [[None, 1, 2]])
     bad.table = bad.table.cast(SCHEMA)
     with pytest.raises(Refused) as found:
-        service.submit(bad).result(20)
+        service.inbox.submit(bad).result(20)
     assert (found.value.row, found.value.column) == (0, "bytes")
-    assert service.journal.size == size
+    assert service.journal_bytes == size
     assert len(service.keys) == 0
-    assert service.board.stats()["talkers"]["rows_in"] == 5
+    assert service.job.stats["talkers"]["rows_in"] == 5
     service.close()
 
 
@@ -246,30 +248,13 @@ def test_an_arrow_body_stands_in_the_journal_as_it_came(tmp_path: Path) -> None:
         kind = "application/vnd.apache.arrow.stream"
         assert client.post(body, content_type=kind).json == {"rows": 12}
         before = everything(service)
-        assert body in (tmp_path / f"journal-{service.journal.number}").read_bytes()
+        assert body in journal(tmp_path).read_bytes()
         copy = tmp_path / "copy"  # as a kill would leave it
         copy.mkdir()
-        for each in (
-            "answers",
-            *(f"{n}-{service.journal.number}" for n in ("journal", "snapshot")),
-        ):
+        for each in ("skyband.json", journal(tmp_path).name):
             (copy / each).write_bytes((tmp_path / each).read_bytes())
     again = served.new_service(copy)
     assert everything(again) == before
-    again.close()
-
-
-def test_a_journal_of_an_older_version_is_read(tmp_path: Path) -> None:
-    service = served.new_service(tmp_path)
-    abandon(service)
-    table = read_body("json", served.ndjson(served.rows(0, 9)), SCHEMA)
-    told = json.dumps({"source": "", "at": 0.0, "reply": {"rows": 9}}).encode()
-    rows = table_to_bytes(table)
-    checksum = zlib.crc32(rows, zlib.crc32(told))  # the header first
-    record = struct.pack("<4sIII", b"SKYJ", len(told), len(rows), checksum) + told + rows
-    (tmp_path / f"journal-{service.journal.number}").write_bytes(record + record[:-1])
-    again = served.new_service(tmp_path)
-    assert again.status.rows[""] == 9
     again.close()
 
 
@@ -278,17 +263,19 @@ def test_requests_are_applied_while_others_are_made_safe(
 ) -> None:
     service = served.new_service(tmp_path)
     held, syncing = threading.Event(), threading.Event()
-    sync = service.journal.sync
+    log = service.job.checkpoint._journal
+    assert log is not None
+    sync = log.sync
 
     def slow() -> None:
         syncing.set()
         assert held.wait(20)
         sync()
 
-    monkeypatch.setattr(service.journal, "sync", slow)
-    first = service.submit(request(0, 5))
+    monkeypatch.setattr(log, "sync", slow)
+    first = service.inbox.submit(request(0, 5))
     assert syncing.wait(20)
-    second = service.submit(request(5, 5))
+    second = service.inbox.submit(request(5, 5))
     until = time.monotonic() + 20
     while service.status.rows[""] < 10 and time.monotonic() < until:
         time.sleep(0.01)

@@ -96,6 +96,7 @@ def test_shorter_windows_of_groups() -> None:
 def test_groups_that_are_folded_move_behind_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever room they leave, each answer is that of a query that keeps groups apart."""
     monkeypatch.setattr("skyband.skyline.graph._SPARE", 8)
+    monkeypatch.setattr("skyband.skyline.stabsky._SPARE", 8)
     rng = np.random.default_rng(4)
     window = sb.CountWindow(12, slide=4)
     query = sb.Skyline(prefer=WISH, by=("g",), window=window)
@@ -117,6 +118,7 @@ def test_groups_that_are_folded_move_behind_the_others(monkeypatch: pytest.Monke
         graphs = monitor.session.synopsis.graphs  # type: ignore[attr-defined]
         unused += graphs.used > len(graphs)
         assert graphs.used <= 2 * len(graphs) + 2 * 8 + 20
+        assert len(monitor.session.synopsis.store) <= 2 * len(graphs) + 8  # type: ignore[attr-defined]
         if at % 25 == 24:
             monitor = sb.Monitor.restore(monitor.snapshot())
         assert monitor.peek(last=8).table == apart.peek(last=8).table
@@ -124,7 +126,7 @@ def test_groups_that_are_folded_move_behind_the_others(monkeypatch: pytest.Monke
     (first,) = set(apart.peek().table["g"].to_pylist()[:1])
     assert monitor.session.fold is not None
     code = monitor.session.fold.groups.ranks.argmin()
-    monitor.session.synopsis.forget(np.array([code, 99], np.int32))
+    monitor.session.synopsis.forget(np.array([code, len(graphs.sizes)], np.int32))
     monitor._check()
     wanted = [row for row in apart.peek().table.to_pylist() if row["g"] != first]
     assert monitor.peek().table.to_pylist() == wanted

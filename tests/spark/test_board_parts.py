@@ -14,8 +14,8 @@ import skyband as sb
 pytest.importorskip("pyspark")
 
 from skyband.data.ipc import table_from
+from skyband.data.letters import RAW, UNREAD, Carried
 from skyband.spark.board_rows import answer_rows, typed_rows
-from skyband.spark.letters import RAW, UNREAD, Carried
 from skyband.spark.summarise import summariser
 from support.board_simulator import BoardJob, board_plan_of
 

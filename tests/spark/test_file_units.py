@@ -19,10 +19,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import skyband as sb
+from skyband.data.csv_records import CsvForm
+from skyband.data.letters import RAW, REASON, UNREAD
 from skyband.spark import file_units
-from skyband.spark.csv_text import CsvForm
 from skyband.spark.file_units import FILE, Form, read_units, schema_of_file, split_units
-from skyband.spark.letters import RAW, REASON, UNREAD
 from skyband.spark.locations import check_scheme, newest_here, open_location
 
 TABLE = pa.table(

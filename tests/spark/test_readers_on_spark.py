@@ -6,6 +6,7 @@ The parts run in one process, with simulated batches and timers. Answers equal t
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -18,6 +19,7 @@ from hypothesis import strategies as st
 import skyband as sb
 from skyband.engine.readers import folds_of, widest
 from skyband.errors import EngineError
+from skyband.spark.closing import closing_of
 from skyband.spark.sessions import SESSIONS
 from support.board_simulator import BoardJob, ranked_batch
 
@@ -183,6 +185,61 @@ def test_each_query_that_is_added_begins_with_its_own_first_window(
             want = shown(monitor.push(table.slice(100)), name)
             assert plain(answers[name]) == [row for row in want if row["window_start"] >= 1_100]
             assert min(row["window_start"] for row in answers[name]) == 1_100
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("shards", [1, 2])
+def test_a_reader_goes_on_without_the_one_with_the_longest_window(kind: str, shards: int) -> None:
+    """Panes that only that one's windows covered are no longer there."""
+    short, long = sb.TimeWindow(4, slide=4, lateness=2), sb.TimeWindow(12, slide=4, lateness=2)
+    table, board = rows(3, 160), board_of(kind, [short, long])
+    job, monitor = BoardJob(board, {"": table}, shards=shards), sb.Monitor(board)
+    for low in range(0, 160, 10):
+        if low == 40:
+            job.restart({"q0": board["q0"]})
+        batch = table.slice(low, 10)
+        answers, want = job.push({"": batch}), monitor.push(batch)
+        for name in job.plan.plans:
+            assert plain(answers[name]) == shown(want, name), (low, name)
+
+
+@pytest.mark.parametrize("shards", [1, 2])
+def test_another_query_may_have_the_name_of_one_that_was_removed(shards: int) -> None:
+    """Its changes begin with an empty answer, and not with the last one of the other query."""
+    table = rows(4, 300).set_column(0, "t", pa.array(1_000 + np.arange(300)))
+    often, later = query("HeavyHitters", 2, SAME[0]), query("TopK", 2, SAME[2])
+    boards: list[Board] = [
+        {"often": often, "q": query("TopK", 3, SAME[0])}, {"often": often},
+        {"often": often, "q": later},
+    ]  # fmt: skip
+    job = BoardJob(boards[0], {"": table}, shards=shards, changes=True)
+    for part, board in enumerate(boards):
+        job.restart(board)
+        answers = job.push({"": table.slice(part * 100, 100)})
+    answer = sb.rank(table.slice(200), later).to_pylist()
+    first = [row for row in answer if row["window_start"] == 1_200]
+    changed = [row for row in answers["q"] if row["window_start"] == 1_200]
+    assert [row["change"] for row in changed] == ["enter"] * len(first) != []
+
+
+@pytest.mark.parametrize("board", [("fresh", "known"), ("known", "fresh")])
+def test_a_query_that_is_added_after_a_job_was_closed(board: tuple[str, ...]) -> None:
+    """Rows of closed windows are late for the others, wherever it stands on the board."""
+    window = sb.TimeWindow(20, slide=10)
+    queries: Board = {"known": query("TopK", 2, window), "fresh": query("TopK", 1, window)}
+    table = rows(1, 40).set_column(0, "t", pa.array(1_000 + np.arange(40)))
+    job = BoardJob({"known": queries["known"]}, {"": table})
+    job.push({"": table})
+    closing = closing_of(job.plan, 1_039)
+    assert closing is not None
+    job.plan = replace(job.plan, closing=closing)
+    job.watermark = closing.watermark_ms
+    ends = {row["window_end"] for row in job.push({})["known"]}
+    assert max(ends) == closing.watermark_ms == 1_040
+    job.restart({name: queries[name] for name in board})
+    job.plan = replace(job.plan, closing=closing)
+    job.push({"": table.slice(35)})
+    assert job.counts["known"]["rows_late"] == 5
 
 
 def _after(row: dict[str, Any], since: dict[str, int], name: str) -> bool:

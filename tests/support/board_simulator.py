@@ -113,7 +113,7 @@ class BoardJob:
             for name in ("rows_late", "windows_out"):
                 self.counts[row["query"]][name] += row[name]
         if self.plan.first.shards > 1:
-            rows = self._finished([row for row in rows if row["windows_out"]])
+            rows = self._finished([row for row in rows if row["windows_out"] or row["joined"]])
         for row in rows:
             if row["payload"] is not None:
                 plan = self.plan.plans[row["query"]]

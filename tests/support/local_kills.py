@@ -39,7 +39,7 @@ def run_with_kills(told: dict[str, Any], kills: int, chance: random.Random) -> i
     One kill in four comes at any moment: while the job starts, reads batches again, or works. The
     others come close to the beginning of a batch.
     """
-    begun = Path(told["checkpoint"]) / "batches"
+    begun = Path(told["checkpoint"])
     done = 0
     _start_server()
     while True:
@@ -78,19 +78,19 @@ def _start_server() -> None:
 
 
 def _wait_for_a_batch(begun: Path, process: Any) -> None:
-    """Wait until the list of batches has changed, or the process has ended."""
+    """Wait until a batch was entered, or the process has ended."""
     before = _size(begun)
     until = time.monotonic() + _PATIENCE
     while process.is_alive() and time.monotonic() < until:
         if _size(begun) > before:
             return
-        before = min(before, _size(begun))  # a snapshot shortens the list
+        before = min(before, _size(begun))  # a snapshot begins a new journal
         time.sleep(0.001)
 
 
 def _size(path: Path) -> int:
     try:
-        return path.stat().st_size
+        return max((each.stat().st_size for each in path.glob("journal-*")), default=0)
     except FileNotFoundError:
         return 0
 

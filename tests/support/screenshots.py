@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from skyband.cli.serving import demo_board, demo_stream
-from skyband.serve.feeds import Feed, Taken
-from skyband.serve.service import Service
 from support import browser, served
 
 WIDE = {"width": 1360, "height": 1180}
@@ -26,10 +24,8 @@ def main(folder: Path) -> None:
     stream = demo_stream(past=45)
     first = next(stream)
     with tempfile.TemporaryDirectory() as state, browser.browsing() as chromium:
-        service = Service(demo_board(), {"": first.schema}, Path(state))
-        feed = Feed(service, "", map(Taken, stream))
+        service = served.new_service(Path(state), demo_board(), schema=first.schema, batches=stream)
         with served.serving(service, title="demo") as client:
-            feed.start()
             for name, look in LOOKS.items():
                 page = chromium.new_page(timezone_id="UTC", reduced_motion="reduce", **look)
                 page.goto(f"http://127.0.0.1:{client.port}/")
@@ -41,7 +37,6 @@ def main(folder: Path) -> None:
                     travel(page)
                 page.screenshot(path=folder / f"{name}.png")
                 page.close()
-            feed.stop()
 
 
 def travel(page: Any) -> None:

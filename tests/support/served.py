@@ -11,11 +11,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 import skyband as sb
+from skyband.jobs import Job
 from skyband.jobs.ddl import arrow_schema
+from skyband.jobs.job import Section
 from skyband.query import Query
-from skyband.serve.service import Limits, Service
-from skyband.serve.shown import Shown
+from skyband.serve.limits import Limits
+from skyband.serve.page import Page
+from skyband.serve.service import Service, Stream
 
 SCHEMA = "ts timestamp, flow string, host string, bytes bigint"
 WINDOW = sb.TimeWindow("4 s", slide="2 s")
@@ -73,8 +78,29 @@ def ndjson(found: list[dict[str, Any]]) -> bytes:
     return "".join(json.dumps(row) + "\n" for row in found).encode()
 
 
-def new_service(folder: Path, queries: Mapping[str, Query] | None = None, **given: Any) -> Service:
-    return Service(queries or board(), {"": arrow_schema("[source]", SCHEMA)}, folder, **given)
+def new_service(
+    folder: Path,
+    queries: Mapping[str, Query] | None = None,
+    limits: Limits | None = None,
+    schema: str | pa.Schema | Mapping[str, pa.Schema] = SCHEMA,
+    batches: Iterator[pa.Table] | None = None,
+    **given: Any,
+) -> Service:
+    """A service of rows that are posted, and of batches; ``given`` are settings of its job."""
+    if isinstance(schema, str):
+        schema = arrow_schema("[source]", schema)
+    schemas = {"": schema} if isinstance(schema, pa.Schema) else schema
+    streams = {name: Stream(batches or iter(()), each) for name, each in schemas.items()}
+    sections = {name: Section("http", {"schema": ""}) for name in schemas}
+    settings: dict[str, Any] = {"alone": False, "engine": "local", "ahead": "none"} | given
+    job = Job("test", str(folder), queries or board(), sections, {}, **settings)
+    return Service(job, limits, streams)
+
+
+def abandon(service: Service) -> None:
+    """Leave a service as a kill would: nothing is written any more."""
+    service.job._save = lambda: None  # type: ignore[method-assign]
+    service.close()
 
 
 @dataclass
@@ -147,7 +173,7 @@ def _events(reply: http.client.HTTPResponse) -> Iterator[tuple[str, str, Any]]:
 
 @contextmanager
 def serving(
-    service: Shown,
+    service: Page,
     token: str | None = None,
     limits: Limits | None = None,
     port: int = 0,

@@ -16,9 +16,7 @@ from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from skyband.serve import server, shown  # noqa: F401  (imported before processes are forked)
-from skyband.serve.jobfile import load_served
-from skyband.serve.run import serve_job
+from skyband.serve import limits, page, run, server  # noqa: F401  (imported before processes are forked)
 from support import served
 
 __all__ = ["Process", "started"]
@@ -29,8 +27,8 @@ _FORKING.set_forkserver_preload([__name__])
 
 def _run(job: str, journal_bytes: int, told: Connection) -> None:
     os.environ.pop("SKYBAND_TOKEN", None)
-    shown.Limits = partial(shown.Limits, journal_bytes=journal_bytes)  # type: ignore[misc, assignment]
-    serve_job(load_served(job), port=0, started=told.send)
+    run.Limits = partial(limits.Limits, journal_bytes=journal_bytes)  # type: ignore[attr-defined, assignment]
+    run.serve_job(run.load_served(job), port=0, started=told.send)
 
 
 class Process:

@@ -7,7 +7,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from skyband.answers.json_text import escaped_text
+from skyband.data.json_text import escaped_text
 
 __all__ = ["clock", "moment_text", "plain"]
 

@@ -16,10 +16,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from skyband.answers.json_text import escaped_text, json_text
 from skyband.answers.plain_text import plain
 from skyband.cli.choices import Format
 from skyband.cli.view import head_of, span
+from skyband.data.json_text import escaped_text, json_text
 from skyband.errors import QueryError
 from skyband.query import Query
 

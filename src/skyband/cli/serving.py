@@ -58,7 +58,6 @@ def serve(
 ) -> None:
     """Run a job and show its answers in the browser; rows can be posted to it."""
     from skyband.serve import run
-    from skyband.serve.jobfile import load_served
 
     if not 0 <= port <= 65_535:
         raise QueryError(f"--port must be from 0 to 65535, not {port}")
@@ -72,7 +71,7 @@ def serve(
 
     run.require_packages()
     if job is not None:
-        found = load_served(job, engine.value if engine else None)
+        found = run.load_served(job, engine.value if engine else None)
         run.serve_job(found, host, port, tuple(name or ()), started)
         return
     say("The demo: a network's flows, half a minute of them every half second. Ctrl-C ends it.")
@@ -90,7 +89,7 @@ def serve_verb(title: str, query: Query, source: Any, given: Mapping[str, Any]) 
     from skyband.embedded.monitor import new_board
     from skyband.embedded.run import watch_board
     from skyband.serve import run
-    from skyband.serve.shown import Shown
+    from skyband.serve.page import Page
 
     run.require_packages()
     board = new_board(query, given["on_bad"].value)
@@ -100,7 +99,7 @@ def serve_verb(title: str, query: Query, source: Any, given: Mapping[str, Any]) 
     if first is None:
         raise QueryError("there is no answer to serve: the source has too few rows")
 
-    def show(shown: Shown) -> None:
+    def show(shown: Page) -> None:
         try:
             for answer in chain([first], answers):
                 shown.show([answer])
@@ -122,7 +121,7 @@ def serve_spark(title: str, query: Query, source: Any, given: Mapping[str, Any])
     from skyband.cli.with_spark import rank_on_spark
     from skyband.serve import run
     from skyband.serve.on_spark import windows_of
-    from skyband.serve.shown import Shown
+    from skyband.serve.page import Page
 
     run.require_packages()
     schemas: dict[str, pa.Schema] = {}
@@ -131,7 +130,7 @@ def serve_spark(title: str, query: Query, source: Any, given: Mapping[str, Any])
     if not table.num_rows:
         raise QueryError("there is no answer to serve: the source has too few rows")
 
-    def show(shown: Shown) -> None:
+    def show(shown: Page) -> None:
         counts = dict(shown.stats[title])
         for answer in windows_of(title, query, table):
             shown.show([answer])

@@ -131,8 +131,8 @@ def _read_some_records() -> None:
     """Read JSON records that are written alike, as jobs do."""
     import pyarrow as pa
 
-    from skyband.spark.json_records import read_records
-    from skyband.spark.record_layout import FEW
+    from skyband.data.json_records import read_records
+    from skyband.data.record_layout import FEW
 
     read_records(pa.array([b'{"n": 1}'] * FEW, pa.binary()), pa.schema([("n", pa.int64())]))
 

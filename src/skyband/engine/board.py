@@ -97,12 +97,18 @@ class BoardSession:
 
     def in_turn(self, sources: Iterable[str]) -> list[str]:
         """The sources in the order to read them: those without a time yet, then the least time."""
+        seen = self.seen
+        return sorted(sources, key=lambda name: (name in seen, seen.get(name, 0)))
+
+    @property
+    def seen(self) -> dict[str, int]:
+        """The greatest time of each source that has one, in ticks."""
         seen: dict[str, int] = {}
         for session in self.sessions:
             for source, time in ({} if session.fold is None else session.fold.clock.seen).items():
                 if time is not None:
                     seen[source] = max(time, seen.get(source, time))
-        return sorted(sources, key=lambda name: (name in seen, seen.get(name, 0)))
+        return seen
 
     # Rows --------------------------------------------------------------------------------------
 

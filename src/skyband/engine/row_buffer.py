@@ -158,6 +158,8 @@ def row_buffer_for(session: Session) -> RowBuffer | None:
     tests = session.synopsis.quick_tests(_ONLY)
     if intake.filters[_ONLY].computed or tests is None or fold.panes.gaps:
         return None
+    if fold.clock.own_windows and fold.groups.names:
+        return None
     return RowBuffer(session)
 
 

@@ -19,11 +19,11 @@ import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812 - as every Spark program has it
 
 from skyband.data.ipc import table_to_bytes
+from skyband.data.letters import refuse
 from skyband.errors import SkybandError
 from skyband.jobs.report import newest_window
 from skyband.jobs.rows import Sink, written
 from skyband.spark.answer_bytes import answers_from
-from skyband.spark.letters import refuse
 from skyband.spark.metrics import log
 from skyband.spark.plan import QueryPlan
 from skyband.spark.ranking import spark_schema

@@ -8,12 +8,12 @@ from typing import Any
 
 import pyarrow as pa
 
+from skyband.data.json_records import read_records
 from skyband.errors import EngineError
 from skyband.jobs.checks import read_by_workers
 from skyband.jobs.ddl import arrow_schema
 from skyband.jobs.job import Section
 from skyband.jobs.places import client_options, require_kafka
-from skyband.spark.json_records import read_records
 from skyband.spark.sharding import FirstRows
 
 __all__ = ["newest_records"]

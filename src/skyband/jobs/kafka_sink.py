@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from skyband.answers.json_text import json_text
+from skyband.data.json_text import json_text
 from skyband.errors import EngineError
 from skyband.jobs.job import Section
 from skyband.jobs.limits import YEARS

@@ -18,7 +18,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.fs
 
-from skyband.spark.letters import LETTERS
+from skyband.data.letters import LETTERS
 from skyband.spark.locations import open_location
 
 __all__ = ["Listed"]

@@ -19,12 +19,12 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812 - as every Spark program has it
 from pyspark.sql.types import StringType, StructType
 
+from skyband.data.letters import RAW, UNREAD, Carried
 from skyband.errors import SchemaError
 from skyband.jobs.checks import read_by_workers
 from skyband.jobs.job import Section
 from skyband.spark.file_source import Files, make_files
 from skyband.spark.json_source import json_frame
-from skyband.spark.letters import RAW, UNREAD, Carried
 from skyband.spark.requirements import first_line, in_utc
 from skyband.spark.worker_read import WorkerRead
 

@@ -8,6 +8,7 @@ from glob import glob
 
 import pyarrow as pa
 
+from skyband.data.text_types import check_types
 from skyband.embedded.sources import paths_of
 from skyband.errors import QueryError, SchemaError, SkybandError
 from skyband.jobs.checks import Check, read_by_workers, sink_table
@@ -26,7 +27,6 @@ from skyband.jobs.places import (
 from skyband.jobs.secrets import FROM_ENV
 from skyband.query.base import Query
 from skyband.spark.masters import local_cores
-from skyband.spark.text_types import check_types
 
 __all__ = ["check_ready", "file_checks", "ready_checks"]
 

@@ -25,9 +25,9 @@ import pyarrow.csv
 import pyarrow.fs
 import pyarrow.parquet
 
-from skyband.answers.json_text import json_text
+from skyband.data.durable import PRIVATE, sync
+from skyband.data.json_text import json_text
 from skyband.errors import EngineError
-from skyband.jobs.durable import PRIVATE, sync
 from skyband.jobs.job import Job, Section
 from skyband.jobs.kafka_sink import Kafka
 from skyband.jobs.limits import YEARS

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from skyband.answers.changes import asked_changes
+from skyband.data.letters import LETTERS
 from skyband.embedded.snapshots import BoardDiff
 from skyband.engine.row_limits import RowLimits
 from skyband.errors import EngineError
@@ -24,7 +25,6 @@ from skyband.spark.checkpoint import Claim
 from skyband.spark.closing import next_watermark, read_closing
 from skyband.spark.damage import check_logs
 from skyband.spark.file_source import Files
-from skyband.spark.letters import LETTERS
 from skyband.spark.metrics import Progress, serve
 from skyband.spark.plan import BoardPlan, QueryPlan
 from skyband.spark.promises import PROMISE

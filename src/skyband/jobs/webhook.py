@@ -22,7 +22,7 @@ from urllib.parse import quote
 
 import pyarrow as pa
 
-from skyband.answers.json_text import json_text
+from skyband.data.json_text import json_text
 from skyband.errors import EngineError
 from skyband.jobs.job import Section
 from skyband.jobs.limits import YEARS

@@ -16,17 +16,17 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
+from skyband.serve.access import COOKIE, SESSION_SECONDS, AccessGuard, slow_down
 from skyband.serve.describe import describe
-from skyband.serve.doors import COOKIE, SESSION_SECONDS, Doors, slow_down
 from skyband.serve.event_stream import EventStream
 from skyband.serve.history import Event
 from skyband.serve.hub import Hub
 from skyband.serve.metrics import prometheus
+from skyband.serve.page import Page
 from skyband.serve.replies import Problem, failed_reply, plain_reply, problem_reply, reply
+from skyband.serve.rows_endpoint import RowsEndpoint
 from skyband.serve.service import Service
-from skyband.serve.shown import Shown
 from skyband.serve.status import ROWS
-from skyband.serve.taking import Taking
 
 __all__ = ["make_app"]
 
@@ -41,14 +41,14 @@ _CLOSE = {"Connection": "close"}
 
 
 def make_app(
-    service: Shown,
+    service: Page,
     sources: dict[str, str],
     title: str = "skyband",
     engine: str = "local",
     host: str = "127.0.0.1",
     token: str | None = None,
     names: tuple[str, ...] = (),
-) -> Doors:
+) -> AccessGuard:
     """The application; ``sources`` maps each source to its kind."""
     api = _Api(service, sources, title, engine)
     routes = [
@@ -57,7 +57,7 @@ def make_app(
         Route("/api/board", api.board),
         Route("/api/answers/{name:path}", api.answers),
         Route("/api/events", api.events),
-        Route("/api/rows/{source:path}", api.taking.rows, methods=["POST"]),
+        Route("/api/rows/{source:path}", api.rows.rows, methods=["POST"]),
         Route("/api/session", api.session, methods=["POST"]),
         Route("/api/openapi.json", api.openapi),
         Route("/metrics", api.metrics),
@@ -74,23 +74,23 @@ def make_app(
         exception_handlers=handlers,
     )
     app.router.redirect_slashes = False
-    doors = Doors(app, host, token, names)
-    api.doors = doors
-    return doors
+    guard = AccessGuard(app, host, token, names)
+    api.guard = guard
+    return guard
 
 
 class _Api:
     """The handlers of one service."""
 
-    doors: Doors
+    guard: AccessGuard
     hub: Hub
 
-    def __init__(self, service: Shown, sources: dict[str, str], title: str, engine: str) -> None:
+    def __init__(self, service: Page, sources: dict[str, str], title: str, engine: str) -> None:
         self.service = service
         self.sources = {name or ROWS: (name, kind) for name, kind in sources.items()}
         self.engine = engine
         taker = service if isinstance(service, Service) else None
-        self.taking = Taking(taker, self.sources)
+        self.rows = RowsEndpoint(taker, self.sources)
         self.told = describe(service, sources, title, engine)
 
     @asynccontextmanager
@@ -99,7 +99,7 @@ class _Api:
         loop = asyncio.get_running_loop()
         self.hub = Hub(self.service.history, self._status, self.service.limits.unsent_bytes)
         self.service.on_answers = lambda: _call(loop, self.hub.wake)
-        self.doors.stop = self.hub.close
+        self.guard.stop = self.hub.close
         ticking = asyncio.create_task(self.hub.tell_status())
         yield
         ticking.cancel()
@@ -161,7 +161,7 @@ class _Api:
 
     async def session(self, request: Request) -> Response:
         """Take the token and set a cookie that proves it."""
-        if self.doors.token is None:
+        if self.guard.token is None:
             return reply({"token": "not needed"})
         scheme, _, given = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer":
@@ -171,13 +171,13 @@ class _Api:
             ):
                 raise Problem(415, 'send JSON: {"token": "..."}')
             given = await self._token(request)
-        if not self.doors.is_token(given.strip().encode()):
+        if not self.guard.is_token(given.strip().encode()):
             await slow_down()
             raise Problem(401, "this is not the token")
         found = reply({"ok": True})
         found.set_cookie(
             COOKIE,
-            self.doors.session(),
+            self.guard.session(),
             max_age=SESSION_SECONDS,
             secure=_by_https(request),
             httponly=True,
@@ -243,7 +243,7 @@ class _Api:
             "waiting_requests": requests,
             "waiting_bytes": waiting,
         }
-        if failure is not None and self.doors.is_known(request.scope):
+        if failure is not None and self.guard.is_known(request.scope):
             told["reason"] = failure
         return reply(told, 200 if failure is None else 503)
 

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from skyband.query import Query
-from skyband.serve.shown import Shown
+from skyband.serve.page import Page
 from skyband.serve.status import ROWS
 
 __all__ = ["describe"]
 
 
-def describe(service: Shown, sources: Mapping[str, str], title: str, engine: str) -> dict[str, Any]:
+def describe(service: Page, sources: Mapping[str, str], title: str, engine: str) -> dict[str, Any]:
     """The queries, the engine and the sources."""
     board = service.board
     return {
@@ -32,7 +32,7 @@ def describe(service: Shown, sources: Mapping[str, str], title: str, engine: str
     }
 
 
-def _query(service: Shown, name: str, query: Query) -> dict[str, Any]:
+def _query(service: Page, name: str, query: Query) -> dict[str, Any]:
     spec = query.spec()
     schema = service.board.columns(name)
     ((kind, window),) = spec["window"].items()

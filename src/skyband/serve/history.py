@@ -17,7 +17,7 @@ from pathlib import Path
 from threading import Lock
 from typing import NamedTuple
 
-from skyband.jobs.durable import write_whole
+from skyband.data.durable import write_whole
 from skyband.serve.limits import Limits
 
 __all__ = ["Event", "History"]
@@ -67,27 +67,39 @@ class History:
         self._written = 0
         """The greatest number in the file. What is newer and still kept is written next."""
         self._lines = 0
+        self._damaged = False
+        """Whether the file has to be written anew."""
         self._lock = Lock()
         self._load()
 
     def _load(self) -> None:
+        """Read the file. What stands after a line that cannot be read is written anew."""
         if not self.path.exists():
             return
-        for line in self.path.read_bytes().split(b"\n")[:-1]:
+        numbers: list[int] = []
+        for line in self.path.read_bytes().splitlines(keepends=True):
             try:
                 found = json.loads(line)
+                whole = line.endswith(b"\n") and isinstance(found, dict)
             except ValueError:
-                break  # cut off by a crash; the replay makes the rest again
+                whole = False
+            if not whole:
+                self._damaged = True  # cut off by a crash; the replay makes the rest again
+                break
             if "dropped" in found:
-                self.dropped = found["dropped"]
+                self.dropped = max(self.dropped, found["dropped"])
                 self.last = max(self.last, self.dropped)
                 continue
             self._lines += 1
+            numbers.append(found["id"])
             if found["name"] in self._kept:
                 self._keep(Event(found["id"], found["name"], found["end"], found["answer"]))
             else:
                 self.dropped = max(self.dropped, found["id"])
             self.last = self._written = max(self.last, found["id"])
+        for before, number in zip([self.dropped, *numbers], numbers, strict=False):
+            if number > before + 1:  # what is missing between them cannot be sent again
+                self.dropped = max(self.dropped, number - 1)
 
     def _keep(self, event: Event) -> None:
         kept = self._kept[event.name]
@@ -121,6 +133,12 @@ class History:
         with self._lock:
             self.dropped = max(self.dropped, number)
 
+    def expect(self, number: int) -> None:
+        """Go on after an answer; those up to it that are not here were never kept, or are lost."""
+        if self.last < number:
+            self.skip(number)
+            self.add([], number)
+
     # Reading -----------------------------------------------------------------------------------
 
     def newest(self, name: str, count: int) -> list[Event]:
@@ -153,13 +171,14 @@ class History:
         with self._lock:
             kept = sorted(event for each in self._kept.values() for event in each)
             fresh = [event for event in kept if event.number > self._written]
-            whole = self._lines + len(fresh) > 2 * len(kept) + 1_000 or not self.path.exists()
+            whole = self._lines + len(fresh) > 2 * len(kept) + 1_000
+            whole = whole or self._damaged or not self.path.exists()
             head = json.dumps({"dropped": self.dropped}) + "\n"
         events = kept if whole else fresh
         text = head + "".join(_line(event) for event in events)
         if whole:
             write_whole(self.path, text.encode())
-            self._lines = len(events)
+            self._lines, self._damaged = len(events), False
         else:
             with self.path.open("ab") as file:
                 file.write(text.encode())

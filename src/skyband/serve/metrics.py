@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from skyband.serve.shown import Shown
+from skyband.serve.page import Page
 from skyband.serve.status import ROWS
 
 __all__ = ["NAMES", "prometheus"]
@@ -50,7 +50,7 @@ NAMES = tuple(_full(name, kind) for name, (kind, _) in _KINDS.items())
 """Every metric there is."""
 
 
-def prometheus(service: Shown, subscribers: int) -> str:
+def prometheus(service: Page, subscribers: int) -> str:
     """All metrics as text."""
     found: dict[str, list[tuple[Mapping[str, str], float]]] = {name: [] for name in _KINDS}
     for query, stats in service.stats.items():

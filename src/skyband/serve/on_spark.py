@@ -22,21 +22,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skyband.answers.changes import changes
+from skyband.data.durable import write_whole
 from skyband.data.ipc import table_from, table_to_bytes
 from skyband.errors import EngineError, QueryError, SkybandError
 from skyband.jobs import Job
-from skyband.jobs.durable import write_whole
 from skyband.jobs.report import Report
 from skyband.jobs.stopping import Stop
 from skyband.query import Query
 from skyband.serve.board import Schemas
-from skyband.serve.shown import Shown
+from skyband.serve.page import Page
 from skyband.serve.status import ReportedStatus
 from skyband.spark.plan import QueryPlan
 from skyband.spark.promises import PROMISE
 from skyband.spark.requirements import require_packages
 
-__all__ = ["SparkShown", "check_shown", "on_spark", "windows_of"]
+__all__ = ["SparkPage", "check_shown", "on_spark", "windows_of"]
 
 log = logging.getLogger("skyband.serve")
 
@@ -70,7 +70,7 @@ class Window:
         return changes(self.before, self.table, self.query, None)
 
 
-class SparkShown(Shown):
+class SparkPage(Page):
     """The answers and the status of a job on Spark."""
 
     status: ReportedStatus
@@ -171,7 +171,7 @@ class _Following:
 
     def __init__(self, job: Job, folder: Path) -> None:
         self.job, self.folder = job, folder
-        self.shown: SparkShown | None = None
+        self.shown: SparkPage | None = None
         self.failure: BaseException | None = None
         self.known = threading.Event()
         """Set once there is something to show, or a failure."""
@@ -184,7 +184,7 @@ class _Following:
                     schemas.setdefault(source, {}).update({each.name: each for each in schema})
             whole = {source: pa.schema(list(each.values())) for source, each in schemas.items()}
             self.folder.mkdir(parents=True, exist_ok=True)
-            self.shown = SparkShown(self.job, whole, self.folder)
+            self.shown = SparkPage(self.job, whole, self.folder)
             self.known.set()
 
     def wrote(self, query: str, table: pa.Table) -> None:
@@ -214,7 +214,7 @@ class _Following:
 
 
 @contextmanager
-def on_spark(job: Job, folder: Path, session: Any = None) -> Iterator[SparkShown]:
+def on_spark(job: Job, folder: Path, session: Any = None) -> Iterator[SparkPage]:
     """Run a job on Spark in a thread, and give what is shown of it; stops the job at the end."""
     require_packages()
     check_shown(job)

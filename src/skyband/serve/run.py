@@ -12,17 +12,18 @@ from typing import Any
 
 import pyarrow as pa
 
-from skyband.errors import EngineError, how_to_install
-from skyband.jobs import Job, check_ready
+from skyband.errors import EngineError, QueryError, how_to_install
+from skyband.jobs import Job, check_ready, load_job
+from skyband.jobs.ddl import arrow_schema
+from skyband.jobs.job import Section
 from skyband.query import Query
+from skyband.serve.access import check_host
 from skyband.serve.board import Schemas
-from skyband.serve.doors import check_host
-from skyband.serve.feeds import Feed, Taken, source_feed
-from skyband.serve.jobfile import Sinks, Sources
-from skyband.serve.service import Service
-from skyband.serve.shown import Limits, Shown
+from skyband.serve.limits import Limits
+from skyband.serve.page import Page
+from skyband.serve.service import Service, Stream
 
-__all__ = ["PORT", "require_packages", "serve_answers", "serve_job", "serve_stream"]
+__all__ = ["PORT", "load_served", "require_packages", "serve_answers", "serve_job", "serve_stream"]
 
 PORT = 8470
 TOKEN = "SKYBAND_TOKEN"  # noqa: S105  (the name of a variable)
@@ -35,6 +36,18 @@ def require_packages() -> None:
         import uvicorn  # noqa: F401
     except ImportError as missing:
         raise EngineError(f"serve needs {missing.name}: {how_to_install('serve')}") from None
+
+
+def load_served(path: str | Path, engine: str | None = None) -> Job:
+    """Load a job; it runs in this process unless the file or ``engine`` says otherwise."""
+    job = load_job(path, engine, default="local")
+    try:
+        for name, section in job.sources.items():
+            if section.kind == "http":
+                arrow_schema(f"[sources.{name}]" if name else "[source]", section["schema"])
+    except QueryError as problem:
+        raise QueryError(f"{path}: {problem}") from None
+    return job
 
 
 def serve_job(
@@ -54,28 +67,11 @@ def serve_job(
 
         kinds = {name: section.kind for name, section in job.sources.items()}
         with listen(host, port) as taken, _kept(job) as folder, on_spark(job, folder) as shown:
-            _serve(shown, kinds, job.name, [], taken, host, names, started, "spark")
+            _serve(shown, kinds, job.name, taken, host, names, started, "spark")
         return
-    folder = Path(job.checkpoint) / "serve"
-    history = job.serve.get("history", job.history)
     with listen(host, port) as taken:
-        sources = Sources(job, folder)
-        sinks = Sinks(job, folder)
-        service = Service(
-            job.queries,
-            sources.schemas,
-            folder,
-            job.on_bad,
-            history,
-            write=sinks.write,
-            post=sinks,
-            takes=sinks.limits,
-        )
-        feeds = [
-            Feed(service, name, source_feed(source, service.marks.get(name, source.first)))
-            for name, source in sources.read.items()
-        ]
-        _serve(service, sources.kinds, job.name, feeds, taken, host, names, started)
+        kinds = {name: section.kind for name, section in job.sources.items()}
+        _serve(Service(job, Limits()), kinds, job.name, taken, host, names, started)
 
 
 def serve_stream(
@@ -89,16 +85,18 @@ def serve_stream(
 ) -> None:
     """Show queries over a stream that this process reads; nothing is kept after it ends."""
     with _for_a_while(host, port) as (taken, folder):
-        service = Service(queries, {"": schema}, folder)
-        feed = Feed(service, "", map(Taken, batches))
-        _serve(service, {"": "stream"}, title, [feed], taken, host, (), started)
+        kinds = {"": "stream"}
+        sources = {name: Section(kind, {}) for name, kind in kinds.items()}
+        job = Job(title, str(folder), queries, sources, {}, alone=False, ahead="none")
+        service = Service(job, sources={"": Stream(batches, schema)})
+        _serve(service, kinds, title, taken, host, (), started)
 
 
 def serve_answers(
     title: str,
     query: Query,
     schemas: Schemas,
-    answers: Callable[[Shown], None],
+    answers: Callable[[Page], None],
     host: str = "127.0.0.1",
     port: int = PORT,
     started: Callable[[str], None] | None = None,
@@ -106,9 +104,9 @@ def serve_answers(
 ) -> None:
     """Show the answers of a query that runs elsewhere: ``answers`` is a thread's work."""
     with _for_a_while(host, port) as (taken, folder):
-        shown = Shown({title: query}, schemas, folder)
+        shown = Page({title: query}, schemas, folder)
         threading.Thread(target=answers, args=(shown,), name="skyband-answers", daemon=True).start()
-        _serve(shown, dict.fromkeys(schemas, "files"), title, [], taken, host, (), started, engine)
+        _serve(shown, dict.fromkeys(schemas, "files"), title, taken, host, (), started, engine)
 
 
 @contextmanager
@@ -137,10 +135,9 @@ def _ready(host: str) -> None:
 
 
 def _serve(
-    service: Shown,
+    service: Page,
     kinds: dict[str, str],
     title: str,
-    feeds: list[Feed],
     taken: Any,
     host: str,
     names: tuple[str, ...],
@@ -151,11 +148,4 @@ def _serve(
     from skyband.serve.server import run
 
     token = os.environ.get(TOKEN)
-    app = make_app(service, kinds, title, engine, host, token, names)
-    for feed in feeds:
-        feed.start()
-    try:
-        run(app, taken, Limits(), started)
-    finally:
-        for feed in feeds:
-            feed.stop()
+    run(make_app(service, kinds, title, engine, host, token, names), taken, Limits(), started)

@@ -13,9 +13,9 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from skyband.errors import EngineError
-from skyband.serve.doors import ADMIT, HEADER_BYTES, Doors
+from skyband.serve.access import ADMIT, HEADER_BYTES, AccessGuard
 from skyband.serve.event_stream import CONNECTION
-from skyband.serve.service import Limits
+from skyband.serve.limits import Limits
 
 __all__ = ["listen", "make_server", "run"]
 
@@ -127,14 +127,20 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def run(
-    app: Doors, taken: socket.socket, limits: Limits, started: Callable[[str], None] | None = None
+    app: AccessGuard,
+    taken: socket.socket,
+    limits: Limits,
+    started: Callable[[str], None] | None = None,
 ) -> None:
     """Serve until a signal ends it; ``started`` is called with the address."""
     make_server(app, taken, limits, started).run(sockets=[taken])
 
 
 def make_server(
-    app: Doors, taken: socket.socket, limits: Limits, started: Callable[[str], None] | None = None
+    app: AccessGuard,
+    taken: socket.socket,
+    limits: Limits,
+    started: Callable[[str], None] | None = None,
 ) -> uvicorn.Server:
     """A server that is not running yet."""
     config = uvicorn.Config(
@@ -163,7 +169,7 @@ class _Server(uvicorn.Server):
         config: uvicorn.Config,
         taken: socket.socket,
         started: Callable[[str], None] | None,
-        app: Doors,
+        app: AccessGuard,
     ) -> None:
         super().__init__(config)
         self._taken, self._told, self._app = taken, started, app

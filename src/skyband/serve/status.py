@@ -8,7 +8,6 @@ from collections import deque
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from threading import Lock
-from typing import Any
 
 import pyarrow as pa
 
@@ -63,20 +62,13 @@ class Status:
 
     # Kept by the engine --------------------------------------------------------------------------
 
-    def counts(self) -> dict[str, dict[str, int]]:
-        """Late and bad rows of each query."""
-        return {
-            name: {what: int(stats[what]) for what in ("rows_late", "rows_bad")}
-            for name, stats in self.board.stats().items()
-        }
-
-    def took(self, source: str, table: pa.Table) -> None:
-        """Note a batch that was applied."""
+    def took(self, source: str, table: pa.Table, latest: int) -> None:
+        """Note a batch that was applied; a time after ``latest`` does not count."""
         axis, now = self._axes[source], time.monotonic()
         greatest = None
         if axis is not None and table.num_rows:
             ticks = axis.ticks(plain(table[axis.name]).drop_null())
-            near = ticks if axis.integer else ticks[ticks <= self.board.latest]
+            near = ticks if axis.integer else ticks[ticks <= latest]
             greatest = int(near.max()) if len(near) else None
         with self._lock:
             self.rows[source] += table.num_rows
@@ -92,14 +84,10 @@ class Status:
             self._rates.append((now, rows - self.rows[source]))
             self.rows[source], self.heard[source] = rows, now
 
-    def save(self) -> dict[str, Any]:
-        """What is kept over a restart."""
-        return {"rows": self.rows, "seen": self.seen}
-
-    def load(self, saved: Mapping[str, Any]) -> None:
-        """The inverse of ``save``."""
-        self.rows |= saved["rows"]
-        self.seen = dict(saved["seen"])
+    def load(self, rows: Mapping[str, int], seen: Mapping[str, int]) -> None:
+        """Go on from the counts and greatest times of an earlier start."""
+        self.rows |= rows
+        self.seen = {source: time for source, time in seen.items() if self._axes[source]}
 
     def stopped(self, said: str) -> None:
         """Note that a source stopped for good; only a restart helps."""

@@ -132,7 +132,7 @@ class DominanceGraphs(FlatState):
 
     def tidy(self) -> None:
         """Let the rows of all groups lie side by side, without room between them."""
-        if self.used == len(self.pane) == len(self):
+        if len(self.pane) == len(self):
             return
         places = self.places
         self._replace(Members(*(each[places] for each in self.members)))

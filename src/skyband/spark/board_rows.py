@@ -18,8 +18,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from skyband.answers.json_text import json_text
 from skyband.data.ipc import schema_from
+from skyband.data.json_text import json_text
 from skyband.spark.plan import EDGES, BoardPlan
 
 __all__ = ["answer_rows", "schema_from_text", "schema_text", "schema_texts", "typed_rows"]

@@ -26,11 +26,12 @@ import numpy as np
 import pyarrow as pa
 
 from skyband.arrays import Ints, State
-from skyband.contract.rows import Faults
+from skyband.contract.rows import Faults, Refused
 from skyband.contract.runs import Runs
 from skyband.data.group_table import GroupTable
 from skyband.data.ipc import table_from, table_to_array
 from skyband.data.keys import hash_columns
+from skyband.data.letters import Carried, row_letters
 from skyband.data.packing import pack, unpack
 from skyband.engine.clock import TimeClock
 from skyband.engine.fold import Fold, Step
@@ -38,7 +39,6 @@ from skyband.engine.readers import widest
 from skyband.errors import EngineError
 from skyband.spark.answer_bytes import answers_to_bytes
 from skyband.spark.finishing import answers_table
-from skyband.spark.letters import late_letters
 from skyband.spark.parcels import pack_runs, slices, unpack_runs
 from skyband.spark.plan import STATE_VERSION, BoardPlan
 from skyband.spark.sessions import SESSIONS
@@ -132,6 +132,12 @@ class StoredFold:
     def nbytes(self) -> int:
         return int(self.panes[:, 2].sum()) + sum(size for _, size in self.parts.values())
 
+    @property
+    def answered(self) -> int | None:
+        """The last window that was answered."""
+        answered: int | None = None if self.clock is None else self.clock["answered"]
+        return answered
+
     def pieces(self, pane: int) -> Ints:
         """The slots of a pane."""
         return np.asarray(self.panes[self.panes[:, 0] == pane, 1])
@@ -217,8 +223,9 @@ class Bucket:
             if set(stored.names) - set(self.names):
                 stored.keep(self.names)
                 stored.live = None
+                self._drop_expired(stored)
             if not stored.names:
-                for slot in [*stored.panes[:, 1].tolist(), *(s for s, _ in stored.parts.values())]:
+                for slot, _ in stored.parts.values():
                     self.store.drop(slot)
         self.folds = [stored for stored in self.folds if stored.names]
         self._changed = True
@@ -275,9 +282,8 @@ class Bucket:
         return min(ends, default=None)
 
     def _next_end(self, stored: StoredFold) -> int | None:
-        clock = stored.clock or {"answered": None, "pending": []}
-        answered = clock["answered"]
-        after = _NEVER if answered is None else answered + 1
+        clock = stored.clock or {"pending": []}
+        after = _NEVER if stored.answered is None else stored.answered + 1
         filled = [
             *stored.filled,
             *(stored.panes[:, :1].min(axis=0).tolist() if len(stored.panes) else []),
@@ -313,7 +319,7 @@ class Bucket:
         stored.clock = clock.state()
         if step is not None and step.faults is not None:
             self._note_refused(stored, step.faults, fold.groups)
-        answered = stored.clock["answered"]
+        answered = stored.answered
         for pane, runs in joined:
             if answered is None or fold.panes.last_window_of(pane) > answered:
                 self._write(stored, pane, runs, fold.groups)
@@ -322,8 +328,8 @@ class Bucket:
                 self._write(stored, pane, runs, fold.groups)
         if fold.synopsis.accumulates:
             self._write_parts(stored, fold)
-        elif answered is not None:
-            self._drop(stored, fold.panes.last_window_of(stored.panes[:, 0]) <= answered)
+        else:
+            self._drop_expired(stored)
         if step is not None and any(map(len, step.windows)):
             self._answer(stored, fold, step, parts)
         stored.retained = int(fold.synopsis.stats()["retained"])
@@ -363,9 +369,13 @@ class Bucket:
         return stored.live
 
     def _unpacked(self, blob: bytes, fold: Fold) -> Runs:
-        """Summaries, for what the fold serves: they may be made for a greater k."""
+        """Summaries, for what the fold serves.
+
+        On a board they may be made for a greater k: that of a query which is elsewhere, or gone.
+        """
         runs = unpack_runs(blob, fold.groups)[0]
-        return runs if fold.query == self.served or not len(runs) else fold.synopsis.combine(runs)
+        wider = fold.synopsis.many_readers and not self.board.alone
+        return fold.synopsis.combine(runs) if wider and len(runs) else runs
 
     def _joined(self, stored: StoredFold, fold: Fold, upto: int) -> list[tuple[int, Runs]]:
         """The panes before this one that are in pieces, as one summary each."""
@@ -397,7 +407,7 @@ class Bucket:
             self._outcomes[name].rows_bad += faults.count
             self.counts[name]["rows_bad"] += faults.count
         if self.plan.letters and faults.refused is not None:
-            letters = late_letters(faults.refused(), groups)
+            letters = _letters(faults.refused(), groups)
             self._outcomes[stored.names[0]].letters.append(letters)
 
     # Taking -------------------------------------------------------------------------------------
@@ -467,7 +477,25 @@ class Bucket:
         self._drop(stored, stored.panes[:, 0] == pane)
         self._add(stored, pane, runs, groups)
 
+    def _drop_expired(self, stored: StoredFold) -> None:
+        """Drop the panes that no future window of any reader covers."""
+        gone = np.ones(len(stored.panes), np.bool_)
+        for name in stored.names:
+            last = self.board.plans[name].window.panes.last_window_of(stored.panes[:, 0])
+            gone &= stored.answered is not None and last <= stored.answered
+        self._drop(stored, gone)
+
     def _drop(self, stored: StoredFold, gone: Any) -> None:
         for slot in stored.panes[gone, 1].tolist():
             self.store.drop(slot)
         stored.panes = stored.panes[~gone]
+
+
+def _letters(refused: Refused, groups: GroupTable) -> pa.Table:
+    """Letters for rows that a query refused when their panes were sealed."""
+    rows = refused.rows
+    if groups.names:
+        keys = dict(zip(groups.names, groups.gather(refused.group), strict=True))
+        for name in [name for name in keys if name not in rows.column_names]:
+            rows = rows.append_column(name, keys[name])
+    return row_letters("", Carried(), rows, refused.reasons)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import uuid
 from contextlib import suppress
 from pathlib import Path
@@ -13,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from skyband.arrays import State
+from skyband.data.durable import LOCK, clear, is_empty, write_whole
 from skyband.data.packing import unpack
 from skyband.errors import EngineError, SkybandError
 from skyband.spark.bucket import pane_table
@@ -23,7 +23,6 @@ from skyband.spark.requirements import first_line
 __all__ = [
     "STATE_SCHEMA",
     "Claim",
-    "clear",
     "read_heads",
     "read_state",
     "recorded_identity",
@@ -174,7 +173,8 @@ class Claim:
         """Remove a folder that this start created, because the start failed."""
         if self.new and self.local and not self.claimed:
             with suppress(OSError):  # what else is there stays
-                clear(Path(self.folder))
+                clear(Path(self.folder), _MARK)
+                (Path(self.folder) / LOCK).unlink(missing_ok=True)
                 Path(self.folder).rmdir()
 
     def _found(self) -> Any:
@@ -182,7 +182,7 @@ class Claim:
         if not self.local:
             return _found_by_spark(self.folder, self.session)
         path = Path(self.folder)
-        if not path.is_dir() or all(each.suffix == ".part" for each in path.iterdir()):
+        if not path.is_dir() or is_empty(path):
             return None
         if not self.mark.exists():
             raise EngineError(
@@ -200,7 +200,7 @@ class Claim:
             except SkybandError:
                 free = True
             if free and "run" in told:  # left by a first start that failed before it wrote a batch
-                clear(Path(self.folder))
+                clear(Path(self.folder), _MARK)
                 return
         if told.get("engine") == "local":
             raise EngineError(
@@ -233,18 +233,7 @@ class Claim:
             frame.coalesce(1).write.text(f"{self.folder}/{_REMOTE}")
             return
         Path(self.folder).mkdir(parents=True, exist_ok=True)
-        draft = self.mark.with_name(f"{_MARK}.part")
-        draft.write_text(json.dumps(told, indent=1), encoding="utf-8")
-        draft.replace(self.mark)
-
-
-def clear(folder: Path) -> None:
-    """Empty a checkpoint that nobody has claimed; what a server keeps there stays."""
-    for path in sorted(folder.iterdir(), key=lambda each: each.name == _MARK):  # the mark last
-        if path.is_dir() and path.name != "serve":
-            shutil.rmtree(path)
-        elif not path.is_dir():
-            path.unlink()
+        write_whole(self.mark, json.dumps(told, indent=1).encode())
 
 
 def _parsed(where: Path | str, text: str) -> Any:

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.parquet
 
+from skyband.data.letters import UNREAD
 from skyband.spark import sharding
 from skyband.spark.file_units import Form, read_units
-from skyband.spark.letters import UNREAD
 from skyband.spark.locations import open_location
 from skyband.spark.sharding import FirstRows, megabytes
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from skyband.data.csv_records import CsvForm
 from skyband.errors import QueryError
 from skyband.query.checks import one_of
-from skyband.spark.csv_text import CsvForm
 
 __all__ = ["EVERYTHING", "FORMATS", "format_of", "read_options"]
 

@@ -17,6 +17,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812 - as every Spark program has it
 from pyspark.sql.types import StructType
 
+from skyband.data.letters import Carried
+from skyband.data.text_types import check_types
 from skyband.errors import QueryError, SchemaError, SkybandError
 from skyband.query.checks import count
 from skyband.spark.file_options import EVERYTHING, format_of, read_options
@@ -29,11 +31,9 @@ from skyband.spark.file_units import (
     split_units,
 )
 from skyband.spark.held_types import spark_types
-from skyband.spark.letters import Carried
 from skyband.spark.locations import check_scheme, newest_here
 from skyband.spark.requirements import cores_of, first_line
 from skyband.spark.schemas import arrow_schema
-from skyband.spark.text_types import check_types
 from skyband.spark.worker_read import Batches, WorkerRead
 
 __all__ = ["Files", "make_files"]

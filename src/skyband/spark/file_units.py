@@ -23,12 +23,13 @@ import pyarrow.ipc
 import pyarrow.parquet
 
 from skyband.arrays import Mask
+from skyband.data.csv_records import CsvForm, cut_at_record, infer_csv, read_csv_block
+from skyband.data.json_records import read_records
+from skyband.data.letters import RAW, REASON, UNREAD
+from skyband.data.text_types import TYPES, time_type
 from skyband.data.time_axis import MOMENT
-from skyband.embedded.sources import READERS, sound
-from skyband.spark.csv_text import CsvForm, cut_at_record, infer_csv, read_csv_block
+from skyband.embedded.sources import READERS, read_json, sound
 from skyband.spark.held_types import as_held, spark_types
-from skyband.spark.json_records import infer_json, read_records
-from skyband.spark.letters import RAW, REASON, UNREAD
 from skyband.spark.locations import open_location
 
 __all__ = ["FILE", "UNIT_DDL", "Form", "read_units", "schema_of_file", "split_units"]
@@ -343,3 +344,20 @@ def schema_of_file(form: Form, uri: str) -> pa.Schema:
         return infer_json(block)
     names, rest = _header(form, told, block)
     return infer_csv(told, names, rest)
+
+
+def infer_json(block: bytes) -> pa.Schema:
+    """The columns of JSON lines and their types, from the first block.
+
+    Text that is a time in every record is a time. Objects and lists are their text.
+    """
+    found = read_json(block.removeprefix(b"\xef\xbb\xbf")).schema
+    plain = (pa.int64(), pa.float64(), pa.bool_())
+    types = pa.schema([(f.name, f.type if f.type in plain else pa.string()) for f in found])
+    lines = [line for line in block.split(b"\n") if line.strip()]
+    batch, _ = read_records(pa.array(lines, pa.binary()), types)
+    for i, each in enumerate(found):
+        if each.type == pa.string() or pa.types.is_timestamp(each.type):
+            types = types.set(i, pa.field(each.name, time_type(batch.column(i)) or pa.string()))
+    assert set(types.types) <= set(TYPES)
+    return types

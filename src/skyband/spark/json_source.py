@@ -14,12 +14,12 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812 - as every Spark program has it
 from pyspark.sql.types import StructType
 
+from skyband.data.json_records import read_records
+from skyband.data.letters import RAW, UNREAD, Carried
+from skyband.data.text_types import check_types
 from skyband.errors import QueryError
-from skyband.spark.json_records import read_records
-from skyband.spark.letters import RAW, UNREAD, Carried
 from skyband.spark.requirements import first_line
 from skyband.spark.schemas import arrow_schema
-from skyband.spark.text_types import check_types
 from skyband.spark.worker_read import Batches, WorkerRead
 
 __all__ = ["JsonFrame", "gathered", "json_frame", "parser"]

@@ -82,7 +82,8 @@ def step(
     joins = bool(bucket.added) and not board.alone and watermark_ms > 0
     if joins:
         bucket.join(watermark_ms * tick_ms)
-    reached = board.reached_ms(name, watermark_ms)
+    # A query that is new is not in the record of how the job was closed; the others are.
+    reached = max(board.reached_ms(each, watermark_ms) for each in bucket.names)
     outcomes = bucket.step(reached * tick_ms, blobs, latest_ms)
     end = bucket.next_end
     due_ms = None if end is None else end // tick_ms + board.held_ms(name)
@@ -148,6 +149,7 @@ class BucketKeeper:
                 yield self._letters(key, table_to_bytes(self._told(name, letters)))
             plan, reached = board.plans[name], board.reached_ms(name, watermark_ms)
             row = {"query": name, "bucket": bucket_number, "shard": shard}
+            row["joined"] = int(name in bucket.added)
             rows.append(row | _row_of(plan, outcome, reached))
         rows[0] |= {
             "retained": bucket.retained,
@@ -206,6 +208,8 @@ class ChangesKeeper:
         name = key[0]
         pieces = []
         for frame in rows:
+            if frame["joined"].any():
+                self.last.clear()  # it is that of a query which had this name before
             for letters in frame["letters"]:
                 if letters is not None:
                     yield _given(name, letters=bytes(letters))

@@ -166,10 +166,10 @@ class QueryPlan:
     def answer(self) -> pa.Schema:
         """Columns of the answer tables."""
         self.register()
-        synopsis = make_synopsis(self.query)
+        intake = Intake(self.query, make_synopsis(self.query))
         for source, schema in self.schemas.items():
-            synopsis.bind(source, schema)
-        return answer_schema(Shape(self.query, synopsis, self.groups()))
+            intake.bind(source, schema)
+        return answer_schema(Shape(self.query, intake.synopsis, self.groups()))
 
     @cached_property
     def output(self) -> pa.Schema:

@@ -26,6 +26,7 @@ __all__ = ["ANSWERED_DDL", "BucketProcessor", "ChangesProcessor"]
 ANSWERED_DDL = (
     "query string, bucket int, shard int, windows binary, payload binary, letters binary, "
     "rows_late bigint, rows_bad bigint, windows_out bigint, marks binary, unmarked bigint, "
+    "joined int, "
     "retained bigint, retained_more bigint, state_bytes bigint, state_bytes_more bigint"
 )
 

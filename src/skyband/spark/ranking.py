@@ -16,6 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as every Spark program ha
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from skyband.answers.changes import asked_changes
+from skyband.data.letters import Carried
 from skyband.engine.intake import Intake
 from skyband.engine.per_group import make_synopsis
 from skyband.engine.session import ONLY
@@ -26,7 +27,6 @@ from skyband.query.checks import count
 from skyband.spark import metrics
 from skyband.spark.board_rows import schema_from_text, schema_texts, typed_rows
 from skyband.spark.first_rows import auto_shards
-from skyband.spark.letters import Carried
 from skyband.spark.plan import BoardPlan, QueryPlan, check_window
 from skyband.spark.processor import ANSWERED_DDL, BucketProcessor, ChangesProcessor
 from skyband.spark.promises import PROMISE
@@ -92,7 +92,8 @@ def packed_answers(
     stepped = metrics.observe_steps(stepped, label, list(plan.plans))
     if plan.first.shards == 1:
         return stepped.select("query", "payload", "letters")
-    due = stepped.where("windows_out > 0 OR letters IS NOT NULL").groupBy("query", "bucket")
+    told = stepped.where("windows_out > 0 OR joined > 0 OR letters IS NOT NULL")
+    due = told.groupBy("query", "bucket")
     if not any(each.changes for each in plan.plans.values()):
         return due.applyInArrow(finisher(plan), GIVEN_DDL)
     return due.transformWithStateInPandas(ChangesProcessor(plan), GIVEN_DDL, "append", "none")

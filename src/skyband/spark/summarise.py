@@ -27,14 +27,14 @@ import pyarrow.compute as pc
 
 from skyband.arrays import Ints
 from skyband.contract.rows import Faults
+from skyband.data import letters
 from skyband.data.ipc import table_to_bytes
+from skyband.data.letters import UNREAD, Carried
 from skyband.data.time_axis import MOMENT
 from skyband.engine.clock import clock_for
 from skyband.engine.intake import refuse
 from skyband.engine.open_panes import OpenPanes
 from skyband.engine.placement import ReadBatch
-from skyband.spark import letters
-from skyband.spark.letters import UNREAD, Carried
 from skyband.spark.parcels import by_bucket, pack_runs, schema_of
 from skyband.spark.plan import SHIFT_MS, BoardPlan
 from skyband.spark.stages import named

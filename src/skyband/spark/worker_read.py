@@ -24,7 +24,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import NullType, StructField, StructType
 
-from skyband.spark.letters import Carried
+from skyband.data.letters import Carried
 
 __all__ = ["Batches", "WorkerRead"]
 

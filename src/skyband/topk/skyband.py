@@ -113,13 +113,14 @@ class SkybandTopK(TopKSynopsis):
         groups = np.argsort(ranks).astype(np.int32) if len(ranks) > 1 else _ONE
         readers = kernel.Readers(of, np.array([q.k for q in self.served]), oldest, groups)
         tops = self._advance(panes, merged, readers)
-        self._tidy()
-        return [
+        answers = [
             self._partial_of(tops, np.flatnonzero(of[tops.window] == i), merged.number)
             if len(windows[i])
             else None
             for i in range(len(windows))
         ]
+        self._tidy()
+        return answers
 
     def _partial_of(self, tops: kernel.Tops, pairs: Ints, number: Ints) -> Runs:
         """The answers of one reader, which are these pairs of window and group."""

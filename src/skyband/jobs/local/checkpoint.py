@@ -1,63 +1,79 @@
-"""The checkpoint of a local job: what it has read, and its state.
+"""The checkpoint of a local job: the batches that it has entered, and its state.
 
     skyband.json     which job this folder belongs to, and its run
-    batches          one line per batch: where it begins and ends in each source
-    snapshot         the state after some batch, and where that batch ended, in one file
+    lock             held while the job runs
+    snapshot         the state after some batch, and where each source was read to, in one file
+    journal-8        batches from number 8 on, entered one by one (``journal``)
     files-NAME       the files that a source has found, in the order in which they are read
+    answers          the answers that a page shows, if the job is served
 
-A batch is entered in ``batches`` before its answers are written. After a crash, the job restores
-the snapshot and reads the batches after it once more, from the same places; sinks know the ones
-they have already written by their numbers. Snapshots are taken now and then; they shorten the list.
+A batch is entered after it was applied in memory, and before anybody sees what came of it. Where
+its rows can be read again, it says where they begin and end; posted rows stand in it themselves.
+After a crash the job restores the snapshot and applies the batches after it once more; sinks know
+the ones they have already written by their numbers. A snapshot makes the batches before it
+superfluous, so each begins a new journal.
 
-The folder is claimed when the first batch has been computed. What a start left that failed before
-that does not keep another job from using it.
+The folder is claimed once the first batch was applied, before it is entered. What a start left that
+failed before that does not keep another job from using it.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import time
 import uuid
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from skyband.data.durable import FolderLock, clear, forget_drafts, is_empty, write_whole
 from skyband.data.packing import pack, unpack
 from skyband.errors import EngineError
-from skyband.jobs.durable import sync, write_whole, writing
 from skyband.jobs.job import Columns, check_columns
-from skyband.spark.checkpoint import clear
+from skyband.jobs.local.journal import Journal, Packed, Record
 
-__all__ = ["Batch", "Checkpoint", "append_line", "read_lines"]
+__all__ = ["Batch", "Checkpoint"]
 
 _MARK = "skyband.json"
-_VERSION = 1
+_VERSION = 2
+_NAME = "journal-"
 
 
-@dataclass(frozen=True)
+@dataclass
 class Batch:
-    """A batch of a job: its number, and where it begins and ends in the sources it reads."""
+    """A batch of a job, as it is entered: rows of one source."""
 
     number: int
-    begin: Mapping[str, Any] = field(default_factory=dict)
-    end: Mapping[str, Any] = field(default_factory=dict)
-    closing: bool = False
-    """Whether this is the end of a finite job, at which the last windows are answered."""
-    clock: float = field(default_factory=time.time)
+    source: str | None = None
+    """None for the end of a finite job, at which the last windows are answered."""
+    begin: Any = None
+    end: Any = None
+    """The places in the source between which the rows are read."""
+    clock: float = field(default_factory=lambda: time.time())  # noqa: PLW0108  (tests set it)
     """When it was read, in seconds since 1970; it decides which times are too far ahead."""
+    answers: int = 0
+    """How many answers the job has given with it, since it began."""
+    skipped: str | None = None
+    """Why its rows were left out, all of them."""
+    unread: list[dict[str, Any]] = field(default_factory=list)
+    """Letters for records beside ``rows`` that could not be read."""
+    request: dict[str, Any] | None = None
+    """What is remembered of a request: its reply, its key and a digest, if it has a key."""
+    rows: Packed | None = None
+    """The rows themselves, if the source cannot be read again."""
 
-    def line(self) -> dict[str, Any]:
-        """What is written into the list of batches."""
-        told = {"batch": self.number, "begin": self.begin, "end": self.end, "clock": self.clock}
-        return {**told, "closing": True} if self.closing else told
+    def header(self) -> dict[str, Any]:
+        """Everything but the number and the rows."""
+        told = {each.name: getattr(self, each.name) for each in fields(self)}
+        del told["number"], told["rows"]
+        return {name: value for name, value in told.items() if value not in (None, [])}
 
 
 class Checkpoint:
-    """The folder of a job's checkpoint."""
+    """The folder of a job's checkpoint, locked until ``close``."""
 
     def __init__(
         self,
@@ -83,15 +99,36 @@ class Checkpoint:
         }
         self.run = uuid.uuid4().hex[:16]
         self.claimed = False
-        self._open()
+        self.known: list[str] = list(queries)
+        """The queries that the folder was used for before."""
+        self.outdated = False
+        """Whether the queries are others than before."""
+        self._lock: FolderLock | None = None
+        self._journal: Journal | None = None
+        self._check_folder()
+        self._lock = FolderLock(self.folder)
+        try:
+            self._open()
+        except BaseException:
+            self.close()
+            raise
 
     # The folder ----------------------------------------------------------------------------------
 
+    def _check_folder(self) -> None:
+        """Raise EngineError for a folder of something else, before a lock is put into it."""
+        if (self.folder / _MARK).exists() or not self.folder.is_dir():
+            return
+        if not is_empty(self.folder):
+            raise EngineError(
+                f"{str(self.folder)!r} is not empty and is not the checkpoint of a Skyband job; "
+                "give an empty folder as checkpoint, or the one this job was started with"
+            )
+
     def _open(self) -> None:
+        forget_drafts(self.folder)
         mark = self.folder / _MARK
         if not mark.exists():
-            self._check_empty()
-            self.folder.mkdir(parents=True, exist_ok=True)
             self._write()
             return
         try:
@@ -101,43 +138,21 @@ class Checkpoint:
                 f"{mark} is damaged ({problem}); restore the checkpoint from a copy, or start "
                 "from a new one"
             ) from problem
-        if self._is_free(found):
-            clear(self.folder)
+        if isinstance(found, dict) and not found.get("claimed", True):
+            clear(self.folder, _MARK)  # left by a first start that failed
             self._write()
             return
         self._check_identity(found)
-        self.run, self.claimed = str(found["run"]), found.get("claimed", True)
-        if any(found.get(name) != self.identity[name] for name in ("queries", "columns")):
-            self._write()
+        self.run, self.claimed = str(found["run"]), True
+        self.known = list(found["queries"])
+        self.outdated = found["queries"] != self.identity["queries"]
+        if any(found.get(name) != self.identity[name] for name in ("columns", "sources")):
+            self._write(found["queries"])
 
-    def _is_free(self, found: Any) -> bool:
-        """Whether all that is there was left by a first start that failed.
-
-        A batch that was entered is done again by the same job: its rows may not come twice.
-        """
-        if not isinstance(found, dict) or found.get("claimed", True):
-            return False
-        same = all(found.get(name) == value for name, value in self.identity.items())
-        return not (same and self.batches(-1))
-
-    def claim(self) -> None:
-        """Claim the folder for this job: a batch has been computed."""
-        if not self.claimed:
-            self.claimed = True
-            self._write()
-
-    def _write(self) -> None:
+    def _write(self, queries: Mapping[str, str] | None = None) -> None:
         told = {"run": self.run, "claimed": self.claimed, **self.identity}
+        told["queries"] = queries or told["queries"]
         write_whole(self.folder / _MARK, json.dumps(told, indent=1).encode())
-
-    def _check_empty(self) -> None:
-        if not self.folder.is_dir():
-            return
-        if any(each.suffix != ".part" for each in self.folder.iterdir()):  # what was cut off
-            raise EngineError(
-                f"{str(self.folder)!r} is not empty and is not the checkpoint of a Skyband job; "
-                "give an empty folder as checkpoint, or the one this job was started with"
-            )
 
     def _check_identity(self, found: Any) -> None:
         told = found if isinstance(found, dict) else {}
@@ -167,68 +182,84 @@ class Checkpoint:
             )
         check_columns(str(self.folder), told.get("columns"), self.identity["columns"])
 
+    def adopt(self) -> None:
+        """Note the queries of this start, once a snapshot has them."""
+        if self.claimed and self.outdated:
+            self.outdated = False
+            self._write()
+
+    def close(self) -> None:
+        """Let another process use the folder."""
+        if self._journal is not None:
+            self._journal.close()
+            self._journal = None
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
     # Batches and snapshots -----------------------------------------------------------------------
 
+    @property
+    def journal_bytes(self) -> int:
+        """Bytes of the batches since the last snapshot."""
+        return 0 if self._journal is None else self._journal.size
+
     def batches(self, after: int) -> list[Batch]:
-        """The batches after this one that have begun."""
-        found = [Batch(line.pop("batch"), **line) for line in read_lines(self.folder / "batches")]
-        return [batch for batch in found if batch.number > after]
+        """The batches after this one that were entered; afterwards more can be."""
+        path, records = self._path(after + 1), list[Record]()
+        if self.claimed:
+            self._journal, records = Journal.opened(path, after + 1)
+        else:
+            self._journal = Journal.begun(path, 0)
+        self._forget_others()
+        return [
+            Batch(number, **header, rows=Packed.of(rows) if len(rows) else None)
+            for number, header, rows in records
+        ]
 
-    def enter(self, batch: Batch) -> None:
-        """Enter a batch, before its answers are written."""
-        append_line(self.folder / "batches", batch.line())
+    def enter(self, batches: Iterable[Batch]) -> None:
+        """Enter batches, all with one sync, before anybody sees what came of them."""
+        assert self._journal is not None, "batches() is called first"
+        if not self.claimed:
+            self.claimed = True
+            self._write()
+        for batch in batches:
+            assert batch.number == self._journal.number + 1
+            self._journal.append(batch.header(), batch.rows)
+        self._journal.sync()
 
-    def save(self, batch: int, places: Mapping[str, Any], blob: bytes) -> None:
-        """Write the state after a batch and where each source was read to, in one file."""
-        header: dict[str, Any] = {"batch": batch, "places": dict(places)}
+    def save(self, batch: int, header: Mapping[str, Any], blob: bytes) -> None:
+        """Write the state after a batch in one file, and begin a new journal."""
+        if self._journal is None or self._journal.path != self._path(batch + 1):
+            journal = Journal.begun(self._path(batch + 1), batch + 1)
+            if self._journal is not None:
+                self._journal.close()
+            self._journal = journal
         state = {"state": np.frombuffer(blob, np.uint8)}
-        write_whole(self.folder / "snapshot", pack(header, state))
-        kept = "".join(json.dumps(each.line()) + "\n" for each in self.batches(batch))
-        write_whole(self.folder / "batches", kept.encode())
+        write_whole(self.folder / "snapshot", pack({"batch": batch, **header}, state))
+        self._forget_others()
 
-    def load(self) -> tuple[int, dict[str, Any], bytes] | None:
-        """The last snapshot: its batch, the places in the sources, and the state."""
+    def load(self) -> tuple[dict[str, Any], bytes] | None:
+        """The header and the state of the last snapshot."""
         path = self.folder / "snapshot"
         if not path.exists():
             return None
         try:
             header: Any
             header, arrays = unpack(path.read_bytes())
-            return header["batch"], header["places"], arrays["state"].tobytes()
+            return header, arrays["state"].tobytes()
         except Exception as problem:
             raise EngineError(
                 f"{path} is damaged ({problem}); restore the checkpoint from a copy, or start from "
                 "a new folder: the job then reads its source from the start"
             ) from problem
 
+    def _path(self, first: int) -> Path:
+        return self.folder / f"{_NAME}{first}"
 
-# Files --------------------------------------------------------------------------------------------
-
-
-def append_line(path: Path, line: Any) -> None:
-    """Add one JSON line to a file and force it to disk."""
-    new = not path.exists()
-    with writing(path), path.open("ab") as file:
-        file.write(json.dumps(line).encode() + b"\n")
-        file.flush()
-        os.fsync(file.fileno())
-    if new:
-        sync(path.parent)
-
-
-def read_lines(path: Path) -> list[Any]:
-    """The lines of a file; one that a crash cut off is removed from it."""
-    if not path.exists():
-        return []
-    content = path.read_bytes()
-    whole = content[: content.rfind(b"\n") + 1]
-    if len(whole) < len(content):
-        with path.open("r+b") as file:
-            file.truncate(len(whole))
-    try:
-        return [json.loads(line) for line in whole.splitlines()]
-    except ValueError as problem:
-        raise EngineError(
-            f"{path} is damaged ({problem}); restore the checkpoint from a copy, or start from a "
-            "new one"
-        ) from problem
+    def _forget_others(self) -> None:
+        """Remove journals that a snapshot has replaced, or that wait for one that was not taken."""
+        assert self._journal is not None
+        for path in self.folder.glob(f"{_NAME}*"):
+            if path != self._journal.path:
+                path.unlink()

@@ -1,27 +1,46 @@
-"""A folder of files as a source of a local job."""
+"""A folder of files as a source of a local job.
+
+Files that are found together are a lot, read in the order of their times. A place is the number of
+a lot, of a file in it, and of its records that have been read. A file belongs to the job from its
+first record on: then it may not change any more. Before that it may be replaced or removed.
+
+Where bad records are left out, a file that Arrow cannot read is read record by record; if that is
+of no use either, the whole file is one bad record. Such a file may be replaced by a better one.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from skyband.arrays import Mask
+from skyband.data.columns import output_type
+from skyband.data.csv_records import CsvForm, infer_csv, read_csv_block
+from skyband.data.durable import private, sync, writing
+from skyband.data.json_records import read_records
+from skyband.data.letters import LETTERS, RAW, REASON, Carried, row_letters, unread
+from skyband.data.text_types import MOMENT, NAIVE, TYPES
 from skyband.embedded.ahead import Load, read_ahead
 from skyband.embedded.formats import kind_of, open_parquet, opened
 from skyband.embedded.sources import READERS, Reading, paths_of
+from skyband.embedded.text_files import blocks, read_json
 from skyband.engine.workers import thread_count
 from skyband.errors import EngineError, QueryError, SchemaError
 from skyband.jobs.job import Section
-from skyband.jobs.local.checkpoint import append_line, read_lines
 from skyband.jobs.local.chosen import Chosen
-from skyband.jobs.local.source import LocalSource, Needed, Place
+from skyband.jobs.local.source import LocalSource, Place, Readers
 
 __all__ = ["Files", "check_files", "is_visible"]
 
@@ -29,6 +48,10 @@ _ROWS = 1 << 20
 """Rows per batch, unless the job says otherwise."""
 _SETTLED = 1.0
 """Seconds without a change after which a new file counts as complete."""
+_LOOKED = 100
+"""Lines of a bad JSON file that are looked at to see which columns it has."""
+_SHOWN = 40
+"""Characters of a value that a reason shows."""
 
 
 def check_files(where: str, section: Section) -> None:
@@ -45,146 +68,320 @@ def check_files(where: str, section: Section) -> None:
         )
 
 
+class Piece(NamedTuple):
+    """Rows of one file, in the order of the file, and letters for records among them."""
+
+    file: int
+    name: str
+    table: pa.Table
+    letters: pa.Table = LETTERS.empty_table()
+
+    @property
+    def records(self) -> int:
+        """How many records these are. The letters come first."""
+        return int(self.table.num_rows + self.letters.num_rows)
+
+    def first(self, records: int) -> Piece:
+        """The first records; all letters are among them."""
+        # Arrow slices more rows from a table without columns than it has.
+        rows = min(max(0, records - self.letters.num_rows), self.table.num_rows)
+        return self._replace(table=self.table.slice(0, rows))
+
+    def after(self, records: int) -> Piece:
+        """What comes after the first records."""
+        rows = max(0, records - self.letters.num_rows)
+        return self._replace(table=self.table.slice(rows), letters=LETTERS.empty_table())
+
+
+class _ReplacedError(Exception):
+    """A file that was not begun yet is another one now, or gone."""
+
+
 class Files(LocalSource):
-    """The files of a folder or glob, and those that are added later.
+    """The files of a folder or glob, and those that are added later."""
 
-    Files that are found together are a lot, read in the order of their times. A place is the number
-    of a lot and the rows of it that have been read.
-    """
+    first = (0, 0, 0)
 
-    first = (0, 0)
-
-    def __init__(self, where: str, section: Section, record: Path) -> None:
-        self.where = where
+    def __init__(self, where: str, section: Section, record: Path, name: str = "") -> None:
+        self.where, self.name = where, name
         self.path = section["path"]
         self.files_per_batch = section["files_per_batch"]
         self.rows_per_batch = section["rows_per_batch"] or _ROWS
         self.whole = section["rows_per_batch"] is None
         """Whether a batch ends where a batch of a file ends, if there is room for one at all."""
-        self.record = record
         self.chosen = Chosen(where, section["columns"])
         check_files(where, section)
-        self.lots: list[list[Any]] = read_lines(record)
-        self.known = {name: told for lot in self.lots for name, *told in lot}
-        """The size and time of change of each file that was found."""
+        self.lots = _Lots(record)
         self._looked = -_SETTLED
         """When it was last checked that these files are as they were (monotonic clock)."""
         self._growing: dict[str, tuple[list[int], float]] = {}
         """How each file that was changed lately looks, and since when (monotonic clock)."""
         self._open: _Reader | None = None
         self._reading = Reading()
-        self._time: str | None = None
+        self._readers: Readers | None = None
+        self._pieces: list[Piece] = []
+        """What was handed out last."""
 
-    def asked(self, needed: Needed, time: str | None) -> None:
-        """Told once which columns the queries need, and the column of their times, if one."""
+    def read_by(self, readers: Readers) -> None:
+        """Told once what the queries need."""
+        self._readers = readers
         if not self.chosen.columns:
-            self._reading = Reading(needed, thread_count(None))
-            self._time = time
+            self._reading = Reading(readers.needed, thread_count(None))
 
     def take(self, place: Place, last: bool) -> tuple[pa.Table, Place] | None:
         """The next batch: at most ``rows_per_batch`` rows of one lot."""
-        lot, row = place
-        while lot < len(self.lots) or self._look(last):
-            table = self._reader(lot, row).take(self.rows_per_batch, self.whole)
+        lot, file, row = place
+        while lot < len(self.lots.files) or self._look((lot, file, row), last):
+            most = min(self.rows_per_batch, self.most or self.rows_per_batch)
+            try:
+                reader = self._reader(lot, file, row, fresh=True)
+                table = self._taken(reader.take(most, self.whole))
+            except _ReplacedError:
+                self._open = None
+                continue
             if table is not None:
-                return self.chosen.of(table), (lot, row + table.num_rows)
-            lot, row = lot + 1, 0
+                return table, (lot, reader.file, reader.row)
+            lot, file, row = lot + 1, 0, 0
         return None
 
     def again(self, begin: Place, end: Place) -> pa.Table:
         """The same rows once more; raises if a file has changed since."""
-        (lot, row), (last, upto) = begin, end
+        (lot, file, row), (last, *upto) = begin, end
         if last != lot:  # the lot in which the batch began had no more rows
-            lot, row = last, 0
-        table = self._reader(lot, row).take(upto - row)
-        if table is None or table.num_rows != upto - row:
+            lot, file, row = last, 0, 0
+        reader = self._reader(lot, file, row)
+        table = self._taken(reader.take_up_to(*upto))
+        if table is None or [reader.file, reader.row] != upto:
             raise EngineError(f"{self.where} {self.path!r} has fewer rows than it had before")
-        return self.chosen.of(table)
+        return table
 
     def origin(self) -> dict[str, pa.Array]:
         """The file of each row of the last batch."""
-        pieces = [] if self._open is None else self._open.pieces
-        names = [name for name, _ in pieces]
-        rows = np.repeat(np.arange(len(pieces)), [count for _, count in pieces])
-        return {"file": pa.array(names, pa.string()).take(pa.array(rows))}
+        rows = np.repeat(np.arange(len(self._pieces)), [p.table.num_rows for p in self._pieces])
+        names = pa.array([piece.name for piece in self._pieces], pa.string())
+        return {"file": names.take(pa.array(rows))}
 
-    def _reader(self, lot: int, row: int) -> _Reader:
-        """A reader of a lot that has read so many rows."""
-        if self._open is None or (self._open.lot, self._open.row) != (lot, row):
-            self._open = _Reader(lot, self._tables(lot))
-            self._open.skip(row)
+    def unread(self) -> pa.Table:
+        """Letters for the records of the last batch that could not be read, and whole files."""
+        return pa.concat_tables([LETTERS.empty_table(), *(piece.letters for piece in self._pieces)])
+
+    def _taken(self, pieces: list[Piece]) -> pa.Table | None:
+        """The rows of pieces, which have the same columns; None if there are no records."""
+        self._pieces = pieces
+        if not pieces:
+            return None
+        tables = [piece.table for piece in pieces if piece.table.num_rows] or [pieces[0].table]
+        return pa.concat_tables(tables)
+
+    # Reading -----------------------------------------------------------------------------------
+
+    def _reader(self, lot: int, file: int, row: int, fresh: bool = False) -> _Reader:
+        """A reader of a lot that is at this place; ``fresh`` if nothing was read after it."""
+        at, bound = self._open, bool(self._bound().names)
+        place, mode = (lot, file, row), (bound, fresh)
+        if at is None or (at.lot, at.file, at.row) != place or at.mode < mode:
+            if fresh:
+                self.lots.refresh(lot, file + bool(row), _state)
+            self._open = _Reader(lot, self._all_pieces(lot, file), file, mode)
+            self._open.skip(file, row)
+        assert self._open is not None
         return self._open
 
-    def _tables(self, lot: int) -> Iterator[tuple[str, pa.Table]]:
-        """The batches of a lot, each with its file; the next ones are read meanwhile."""
-        names: deque[str] = deque()  # of the batches that are being read
-        for table in read_ahead(self._loads(lot, names), self._reading.threads):
-            name = names.popleft()
-            if table.num_rows:
-                yield name, table
-
-    def _loads(self, lot: int, names: deque[str]) -> Iterator[Load]:
-        for name, size, changed in self.lots[lot]:
-            path = Path(name)
+    def _all_pieces(self, lot: int, file: int) -> Iterator[Piece]:
+        """The pieces of a lot from a file on; the next ones are read meanwhile."""
+        while file < len(self.lots.files[lot]):
+            given = 0
+            loaded = _Loaded(self._loads(lot, file), self._reading.threads)
             try:
-                now = path.stat()
-            except OSError as problem:
-                raise EngineError(
-                    f"{self.where} {name!r} cannot be read any more ({problem.strerror}); put it "
-                    "back: the job goes on where it was"
-                ) from None
-            self._check_same(name, now, [size, changed])
-            for load in opened(path).loads(self._reading.needed):
-                names.append(name)
-                yield load
+                for at, table in loaded:
+                    if at != file:
+                        file, given = at, 0
+                    for piece in self._fitted(lot, at, [(table, LETTERS.empty_table())]):
+                        given += piece.records
+                        yield piece
+                return
+            except SchemaError as problem:
+                if not self._skips:
+                    raise
+                if loaded.file != file:
+                    file, given = loaded.file, 0
+                yield from self._by_record(lot, file, given, problem)
+                file += 1
 
-    def _look(self, last: bool) -> bool:
+    def _loads(self, lot: int, first: int) -> Iterator[tuple[int, Load]]:
+        for file in range(first, len(self.lots.files[lot])):
+            name, size, changed = self.lots.files[lot][file]
+            if name in self.lots.refused and not self.lots.refused[name].given:
+                yield file, partial(_raise, SchemaError(self.lots.refused[name].reason))
+                continue
+            try:
+                now = _state(name)
+                if now != [size, changed]:
+                    self._changed(name, now)
+                for load in opened(Path(name)).loads(self._reading.needed):
+                    yield file, load
+            except (SchemaError, _ReplacedError, EngineError) as problem:
+                yield file, partial(_raise, problem)
+
+    def _changed(self, name: str, now: list[int] | None) -> None:
+        """Raise what is due for a file that is not as it was when it was found."""
+        if not self.lots.is_begun(name):
+            raise _ReplacedError
+        if now is None:
+            raise EngineError(
+                f"{self.where} {name!r} cannot be read any more: it is gone; put it back: the job "
+                "goes on where it was"
+            )
+        raise EngineError(
+            f"{self.where} {name!r} has changed since the job began to read it; write new rows to "
+            "new files, and give the job a new checkpoint"
+        )
+
+    # Bad records -------------------------------------------------------------------------------
+
+    @property
+    def _skips(self) -> bool:
+        return self._readers is not None and self._readers.skips
+
+    def _fitted(
+        self, lot: int, file: int, tables: Sequence[tuple[pa.Table, pa.Table]]
+    ) -> Iterator[Piece]:
+        """Tables of a file with their letters, in the types that the queries have read so far."""
+        name = self.lots.files[lot][file][0]
+        for table, letters in tables:
+            found, more = self._in_types(name, self.chosen.of(table))
+            if found.num_rows or letters.num_rows or more.num_rows:
+                yield Piece(file, name, found, pa.concat_tables([letters, more]))
+
+    def _in_types(self, name: str, table: pa.Table) -> tuple[pa.Table, pa.Table]:
+        """The rows of a table in the types that are due, and letters for those that do not fit."""
+        bound = pa.schema([]) if self._readers is None else self._readers.bound()
+        bad = np.zeros(table.num_rows, np.bool_)
+        reasons: dict[int, str] = {}
+        whole = table
+        for wanted in bound:
+            at = table.schema.get_field_index(wanted.name)
+            if at < 0 and table.schema.get_all_field_indices(wanted.name):
+                continue  # it occurs twice: the query says so
+            if at < 0:
+                there = ", ".join(table.column_names)
+                raise SchemaError(f"column {wanted.name!r} is missing; the columns are: {there}")
+            if output_type(table.schema.field(at).type) == output_type(wanted.type):
+                continue
+            column, unfit = _cast(table.column(at), wanted.type)
+            if unfit.any() and not self._skips:
+                continue  # the query raises an error that says more
+            for row in np.flatnonzero(unfit & ~bad).tolist():
+                value = str(whole.column(at)[row].as_py())
+                shown = value if len(value) <= _SHOWN else f"{value[:_SHOWN]}..."
+                reasons[row] = f"column {wanted.name!r}: {shown} is not of type {wanted.type}"
+            bad |= unfit
+            table = table.set_column(at, wanted.name, column)
+        if not bad.any():
+            return table, LETTERS.empty_table()
+        wrong = whole.take(pa.array(np.flatnonzero(bad)))
+        origin = {"file": "_skyband_file"}
+        wrong = wrong.append_column(origin["file"], pa.repeat(name, wrong.num_rows))
+        told = [reasons[row] for row in sorted(reasons)]
+        letters = row_letters(self.name, Carried(origin=origin), wrong, told)
+        return table.filter(pa.array(~bad)), letters
+
+    def _by_record(self, lot: int, file: int, given: int, problem: SchemaError) -> Iterator[Piece]:
+        """The pieces of a file that cannot be read at once, after the records that were."""
+        name = self.lots.files[lot][file][0]
+        pieces: list[Piece] = []
+        if name not in self.lots.refused and kind_of(Path(name)) in ("csv", "json"):
+            try:
+                kinds = pa.schema([]) if self.chosen.columns else self._bound()
+                found = (
+                    (table, self._text_letters(name, texts))
+                    for table, texts in _records_of(Path(name), kinds)
+                )
+                pieces = list(self._fitted(lot, file, list(found)))
+            except (SchemaError, pa.ArrowException, OSError, ValueError) as other:
+                problem = other if isinstance(other, SchemaError) else problem
+        if not pieces:
+            if name not in self.lots.refused:
+                if not self._bound().names:
+                    raise problem  # no file was read yet: nothing says that this one is worse
+                self.lots.refuse(name, str(problem), given)
+            pieces = [Piece(file, name, pa.table({}), self._file_letter(name))]
+            given = 0
+        for piece in pieces:
+            if given < piece.records:
+                yield piece.after(given) if given else piece
+            given = max(0, given - piece.records)
+
+    def _bound(self) -> pa.Schema:
+        return pa.schema([]) if self._readers is None else self._readers.bound()
+
+    def _text_letters(self, name: str, texts: Sequence[bytes]) -> pa.Table:
+        """Letters for records of a text file."""
+        reason = f"not a {kind_of(Path(name)).upper()} record like the others"
+        return self._letters(name, texts, [reason] * len(texts))
+
+    def _file_letter(self, name: str) -> pa.Table:
+        """The letter for a whole file."""
+        return self._letters(name, [None], [self.lots.refused[name].reason])
+
+    def _letters(self, name: str, raw: Sequence[bytes | None], reasons: Sequence[str]) -> pa.Table:
+        columns = {
+            RAW: pa.array(raw, pa.binary()),
+            REASON: pa.array(reasons, pa.string()),
+            "file": pa.array([name] * len(raw), pa.string()),
+        }
+        return unread(self.name, Carried(None, {"file": "file"}, reasons=True), pa.table(columns))
+
+    # Looking -----------------------------------------------------------------------------------
+
+    def _look(self, place: Place, last: bool) -> bool:
         """Look for new files; whether there is a new lot."""
         try:
             found = [path for path in paths_of(self.path) if is_visible(path)]
         except SchemaError:
-            if last and not self.known:
+            if last and not self.lots.known:
                 raise
             return False
+        self.lots.all_begun()
         now = time.monotonic()
         if last or now - self._looked >= _SETTLED:
             self._check_known(found)
             self._looked = now
-        fresh = [self._found(path, last) for path in found if str(path) not in self.known]
+        fresh = [self._found(path, last) for path in found if str(path) not in self.lots.known]
         lot = self._in_order([each for each in fresh if each is not None])
         if self.files_per_batch is not None:
             lot = lot[: self.files_per_batch]
         if not lot:
             return False
-        append_line(self.record, lot)
-        self.lots.append(lot)
-        self.known |= {name: told for name, *told in lot}
+        self.lots.add(lot)
         return True
 
     def _check_known(self, paths: Sequence[Path]) -> None:
-        """Raise EngineError if a file that is still there was changed after it was found."""
+        """Raise EngineError if a file that was read was changed; look again at a refused one."""
         for path in paths:
-            told = self.known.get(str(path))
-            if told is not None:
-                with suppress(FileNotFoundError):
-                    self._check_same(str(path), path.stat(), told)
-
-    def _check_same(self, name: str, now: os.stat_result, before: list[int]) -> None:
-        if _state_of(now) != before:
-            raise EngineError(
-                f"{self.where} {name!r} has changed since the job began to read it; write new "
-                "rows to new files, and give the job a new checkpoint"
-            )
+            name = str(path)
+            known = self.lots.known.get(name)
+            now = None if known is None else _state(name)
+            if known is None or now is None or now == known:
+                continue
+            if name not in self.lots.refused:
+                self._changed(name, now)
+            if not self.lots.refused[name].given:
+                del self.lots.known[name]  # it was replaced, perhaps by a better one
 
     def _in_order(self, lot: list[Any]) -> list[Any]:
         """New files by their least times, if all of them are Parquet and say so; else by name."""
-        if self._time is None or len(lot) < 2:
+        column = None if self._readers is None or self.chosen.columns else self._readers.time
+        if column is None or len(lot) < 2:
             return lot
         least: dict[str, int] = {}
         for name, *_ in lot:
             if kind_of(Path(name)) != "parquet":
                 return lot
-            spans = open_parquet(Path(name)).spans(self._time, [self._time])
+            try:
+                spans = open_parquet(Path(name)).spans(column, [column])
+            except SchemaError:
+                return lot  # reading it says why
             known = [span.least for span in spans if span is not None]
             if len(known) < len(spans):
                 return lot
@@ -193,12 +390,11 @@ class Files(LocalSource):
 
     def _found(self, path: Path, last: bool) -> list[Any] | None:
         """The name, size and time of change of a file; None while it is still being written."""
-        try:
-            told = path.stat()
-        except OSError:
+        name = str(path)
+        state = _state(name)
+        if state is None:
             return None
-        name, state = str(path), _state_of(told)
-        if not last and time.time() - told.st_mtime < _SETTLED:
+        if not last and time.time() - state[1] / 1e9 < _SETTLED:
             # Its time may be wrong, or in the future: what counts is that it stays as it is.
             before, since = self._growing.get(name, (None, 0.0))
             if state != before:
@@ -210,8 +406,12 @@ class Files(LocalSource):
         return [name, *state]
 
 
-def _state_of(found: os.stat_result) -> list[int]:
-    """What changes with a file: its size, and when it was changed."""
+def _state(name: str) -> list[int] | None:
+    """What changes with a file: its size, and when it was changed; None if it is gone."""
+    try:
+        found = os.stat(name)  # noqa: PTH116  (the name of a Path)
+    except OSError:
+        return None
     return [found.st_size, found.st_mtime_ns]
 
 
@@ -220,53 +420,279 @@ def is_visible(path: Path) -> bool:
     return path.suffix.lower() in READERS and not path.name.startswith((".", "_"))
 
 
+def _raise(problem: Exception) -> pa.Table:
+    raise problem
+
+
+def _cast(column: pa.ChunkedArray, kind: pa.DataType) -> tuple[pa.ChunkedArray, Mask]:
+    """A column in another type, and which of its values do not fit; these are null."""
+    kind = output_type(kind)
+    try:
+        return column.cast(kind), np.zeros(len(column), np.bool_)
+    except (pa.ArrowException, NotImplementedError):
+        pass
+    coded = column.combine_chunks()
+    if not pa.types.is_dictionary(coded.type):
+        coded = coded.dictionary_encode()
+    values = [_cast_one(coded.dictionary.slice(i, 1), kind) for i in range(len(coded.dictionary))]
+    cast = pa.concat_arrays(values).take(coded.indices)
+    unfit = np.asarray(coded.is_valid()) & ~np.asarray(cast.is_valid())
+    return pa.chunked_array([cast]), unfit
+
+
+def _cast_one(value: pa.Array, kind: pa.DataType) -> pa.Array:
+    try:
+        return value.cast(kind)
+    except (pa.ArrowException, NotImplementedError):
+        return pa.nulls(1, kind)
+
+
+# Record by record ---------------------------------------------------------------------------------
+
+
+def _records_of(path: Path, kinds: pa.Schema) -> Iterator[tuple[pa.Table, list[bytes]]]:
+    """The good records of a text file, and the bad ones as they stand there; block by block.
+
+    ``kinds`` are types of columns as far as they are known; the first records tell the others.
+    """
+    known = {each.name: _listed(each.type) for each in kinds}
+    form = kind_of(path)
+    with path.open("rb", buffering=0) as file:
+        texts = blocks(file, 1 << 22)
+        first = next(texts, b"")
+        if form == "json":
+            kinds = _json_types(first, known)
+        else:
+            told = CsvForm(delimiter="\t" if path.suffix.lower() == ".tsv" else ",")
+            line, _, first = first.removeprefix(b"\xef\xbb\xbf").partition(b"\n")
+            names = told.fields(line.rstrip(b"\r"))
+            found = infer_csv(told, names, first)
+            kinds = pa.schema([(each.name, known.get(each.name, each.type)) for each in found])
+        for text in chain([first], texts):
+            if form == "json":
+                lines = [line for line in text.split(b"\n") if line.strip()]
+                batch, bad = read_records(pa.array(lines, pa.binary()), kinds)
+                raws = [lines[row] for row in np.flatnonzero(bad)]
+                table = pa.Table.from_batches([batch])
+            else:
+                table, bad, raws = read_csv_block(told, names, kinds, text)
+                for at, each in enumerate(kinds):
+                    if each.type == pa.string():  # an empty text is a text
+                        table = table.set_column(at, each, pc.fill_null(table.column(at), ""))
+            yield table.filter(pa.array(~bad)), raws
+
+
+def _json_types(text: bytes, known: Mapping[str, pa.DataType]) -> pa.Schema:
+    """The columns of JSON lines and their types, from the first that can be read."""
+    kinds: dict[str, pa.DataType] = {}
+    for line in text.split(b"\n", _LOOKED)[:_LOOKED]:
+        with suppress(pa.ArrowException, ValueError):
+            if line.strip():
+                kinds = {each.name: _listed(each.type) for each in read_json(line).schema} | kinds
+    return pa.schema(list({**kinds, **known}.items()))
+
+
+def _listed(kind: pa.DataType) -> pa.DataType:
+    """The type that text is read as where a column has this type."""
+    kind = output_type(kind)
+    if pa.types.is_timestamp(kind):
+        return NAIVE if kind.tz is None else MOMENT
+    if kind in TYPES:
+        return kind
+    return pa.float64() if pa.types.is_floating(kind) else pa.string()
+
+
+class _Loaded:
+    """Batches of files that are read ahead, each with the number of its file."""
+
+    def __init__(self, loads: Iterator[tuple[int, Load]], threads: int) -> None:
+        self.file = -1
+        """The file of the batch that was handed out last, or that raised an error."""
+        self._files: deque[int] = deque()  # of the batches that are being read
+        self._tables = read_ahead(self._noted(loads), threads)
+
+    def _noted(self, loads: Iterator[tuple[int, Load]]) -> Iterator[Load]:
+        for file, load in loads:
+            self._files.append(file)
+            yield load
+
+    def __iter__(self) -> Iterator[tuple[int, pa.Table]]:
+        while True:
+            try:
+                table = next(self._tables, None)
+            except BaseException:
+                self.file = self._files.popleft() if self._files else self.file
+                raise
+            if table is None:
+                return
+            self.file = self._files.popleft()
+            yield self.file, table
+
+
+class Refused(NamedTuple):
+    """Why a file could not be read, after how many of its records."""
+
+    reason: str
+    given: int
+
+
+class _Lots:
+    """The files that were found, lot by lot, and those that could not be read.
+
+    All of it stands in a file, line by line: a lot; a lot that has fewer files by now; a file that
+    was refused.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.files: list[list[Any]] = []
+        """The name, size and time of change of each file, by lot."""
+        self.known: dict[str, list[int]] = {}
+        """The size and time of change of each file, by name."""
+        self.refused: dict[str, Refused] = {}
+        """Files that could not be read, or not to their end."""
+        self._unbegun: set[str] = set()
+        """Files of which nothing was read yet, of the lot that is being read."""
+        for line in _lines(path):
+            self._take(line)
+
+    def _take(self, line: Any) -> None:
+        if isinstance(line, list):
+            self.files.append(line)
+        elif "lot" in line:
+            for name, *_ in self.files[line["lot"]]:
+                self.known.pop(name, None)
+            self.files[line["lot"]] = line["files"]
+            line = line["files"]
+        else:
+            self.refused[line["refused"]] = Refused(line["reason"], line["given"])
+            return
+        self.known |= {name: state for name, *state in line}
+
+    def _write(self, line: Any) -> None:
+        new = not self.path.exists()
+        with writing(self.path), open(self.path, "ab", opener=private) as file:
+            file.write(json.dumps(line).encode() + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+        if new:
+            sync(self.path.parent)
+        self._take(line)
+
+    def add(self, lot: list[Any]) -> None:
+        """Note a new lot."""
+        for name, *_ in lot:
+            self.refused.pop(name, None)
+        self._write(lot)
+
+    def refuse(self, name: str, reason: str, given: int) -> None:
+        """Note a file that is one bad record after those that it has ``given``."""
+        self._write({"refused": name, "reason": reason, "given": given})
+
+    def refresh(self, lot: int, first: int, state: Any) -> None:
+        """Leave files out of a lot that are not as they were, from one on: none was begun."""
+        files = self.files[lot]
+        kept = [each for each in files[first:] if state(each[0]) == each[1:]]
+        if len(kept) < len(files) - first:
+            self._write({"lot": lot, "files": files[:first] + kept})
+        self._unbegun = {name for name, *_ in self.files[lot][first:]}
+
+    def is_begun(self, name: str) -> bool:
+        """Whether something of a file was read."""
+        return name not in self._unbegun
+
+    def all_begun(self) -> None:
+        """Note that all files were read."""
+        self._unbegun.clear()
+
+
+def _lines(path: Path) -> list[Any]:
+    """The JSON lines of a file; one that a crash cut off is removed from it."""
+    if not path.exists():
+        return []
+    content = path.read_bytes()
+    whole = content[: content.rfind(b"\n") + 1]
+    if len(whole) < len(content):
+        with writing(path), path.open("r+b") as file:
+            file.truncate(len(whole))
+    try:
+        return [json.loads(line) for line in whole.splitlines()]
+    except ValueError as problem:
+        raise EngineError(
+            f"{path} is damaged ({problem}); restore the checkpoint from a copy, or start from a "
+            "new one"
+        ) from problem
+
+
 class _Reader:
-    """Hands out the rows of a lot in pieces of the size that is asked for."""
+    """Hands out the records of a lot in batches of the size that is asked for."""
 
-    def __init__(self, lot: int, tables: Iterator[tuple[str, pa.Table]]) -> None:
+    def __init__(
+        self, lot: int, pieces: Iterator[Piece], file: int, mode: tuple[bool, bool]
+    ) -> None:
         self.lot = lot
-        self.row = 0
-        self.tables = tables
-        self.left: tuple[str, pa.Table] | None = None
-        self.pieces: list[tuple[str, int]] = []
-        """The files of the rows that were handed out last, and how many rows of each."""
+        self.mode = mode
+        """Whether types were known when it was opened, and whether files that were not begun may
+        be left out, if they were replaced."""
+        self.file, self.row = file, 0
+        """Up to which file, and which of its records, it has handed out."""
+        self.pieces = pieces
+        self.left: Piece | None = None
 
-    def take(self, most: int, whole: bool = False) -> pa.Table | None:
-        """The next rows, at most so many; None at the end.
+    def take(self, most: int, whole: bool = False) -> list[Piece]:
+        """The next records, at most so many, all with the same columns; empty at the end.
 
-        With ``whole``, a batch of a file is not cut to fill up the rows that others leave: each
-        piece costs as much as a batch to work on.
+        With ``whole``, a piece is not cut to fill up the rows that others leave: each piece costs
+        as much as a batch to work on.
         """
-        taken = list(self._pieces(most, whole))
-        if len(taken) < 2:
-            return taken[0] if taken else None
-        try:
-            return pa.concat_tables(taken, promote_options="default")
-        except pa.ArrowException as problem:
-            names = " and ".join(dict.fromkeys(Path(name).name for name, _ in self.pieces))
-            raise SchemaError(
-                f"the columns of {names} do not fit together: {problem}; write them with the same "
-                "types"
-            ) from problem
-
-    def skip(self, rows: int) -> None:
-        """Leave out the next rows."""
-        for _ in self._pieces(rows):
-            pass
-
-    def _pieces(self, most: int, whole: bool = False) -> Iterator[pa.Table]:
-        self.pieces = []
+        taken: list[Piece] = []
         while most > 0:
-            found = next(self.tables, None) if self.left is None else self.left
-            if found is None:
-                return
-            name, table = found
-            if whole and self.pieces and table.num_rows > most:
-                self.left = found
-                return
-            piece = table.slice(0, most)
-            self.left = (name, table.slice(most)) if table.num_rows > most else None
-            self.pieces.append((name, piece.num_rows))
-            self.row += piece.num_rows
-            most -= piece.num_rows
-            yield piece
+            try:
+                piece = next(self.pieces, None) if self.left is None else self.left
+            except SchemaError:
+                if not taken:
+                    raise
+                self.mode = (False, False)  # those first, then it is opened again
+                break
+            self.left = piece
+            if piece is None:
+                break
+            if taken and (not _alike(taken, piece) or (whole and piece.records > most)):
+                break
+            taken.append(self._cut(piece, most))
+            most -= taken[-1].records
+        return taken
+
+    def take_up_to(self, file: int, row: int) -> list[Piece]:
+        """The records up to a place."""
+        taken: list[Piece] = []
+        while (self.file, self.row) < (file, row):
+            piece = next(self.pieces, None) if self.left is None else self.left
+            self.left = piece
+            if piece is None or piece.file > file:
+                break
+            most = piece.records
+            if piece.file == file:
+                most = min(most, row - (self.row if self.file == file else 0))
+            taken.append(self._cut(piece, most))
+        return taken
+
+    def skip(self, file: int, row: int) -> None:
+        """Leave out the records before a place."""
+        self.take_up_to(file, row)
+
+    def _cut(self, piece: Piece, most: int) -> Piece:
+        """The first records of a piece; the others wait."""
+        # Letters are never parted.
+        most = max(most, piece.letters.num_rows)
+        taken = piece.first(most)
+        self.left = piece.after(most) if piece.records > most else None
+        self.row = taken.records + (self.row if self.file == piece.file else 0)
+        self.file = piece.file
+        return taken
+
+
+def _alike(taken: Sequence[Piece], piece: Piece) -> bool:
+    """Whether rows can stand in one table with those that were taken."""
+    tables = [each.table for each in taken if each.table.num_rows]
+    return not tables or not piece.table.num_rows or tables[0].schema == piece.table.schema

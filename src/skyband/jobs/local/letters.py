@@ -1,68 +1,63 @@
-"""Dead letters of a local job: each bad row once, with a reason per query, as on Spark."""
+"""Bad rows of a local job: why they are bad, and a dead letter for each, as on Spark."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from skyband.contract.rows import Faults
+from skyband.data.letters import LETTERS, Carried, row_letters
 from skyband.engine.intake import Intake
 from skyband.engine.per_group import make_synopsis
 from skyband.engine.row_limits import RowLimits
 from skyband.jobs.job import Job
-from skyband.jobs.local.source import LocalSource
+from skyband.jobs.local.posts import Fault
 from skyband.jobs.rows import Sink, TableRows, written
 from skyband.jobs.sinks import make_sink
-from skyband.spark.letters import LETTERS, Carried, row_letters
 
-__all__ = ["Letters"]
+__all__ = ["Judge", "Letters"]
 
 
-class Letters:
-    """Writes the bad rows of each batch to the job's ``[dead_letters]``, if it has any."""
+class Judge:
+    """Reads batches as the queries do, and says which rows are bad; keeps nothing of them."""
 
     def __init__(self, job: Job, limits: Mapping[str, RowLimits]) -> None:
-        self.limits = limits
-        self.queries = job.queries
-        self.alone = job.alone
-        self.sink: Sink[TableRows] | None = None
-        self.counted: dict[str, int] = {}
-        """Bad rows of each query before this batch."""
-        if job.dead_letters is not None and job.on_bad == "skip":
-            name = f"{job.name}-dead-letters"
-            self.sink = make_sink(job.dead_letters, "[dead_letters]", job.name, name, "json")
+        self.job, self.limits = job, limits
+        self._intakes: dict[str, Intake] = {}
 
-    def open(self, run: str) -> None:
-        """Check that letters can be written."""
-        if self.sink is not None:
-            self.sink.open(run)
+    def faults(
+        self, source: str, table: pa.Table, queries: Collection[str], clock: float
+    ) -> Iterator[tuple[str, Intake, Faults]]:
+        """The bad rows of a batch at this moment, for each of these queries that finds some."""
+        for name in queries:
+            query = self.job.queries[name]
+            if source and source not in query.sources:
+                continue
+            if name not in self._intakes:
+                self._intakes[name] = Intake(query, make_synopsis(query))
+            intake = self._intakes[name]
+            intake.limit(self.limits[name], clock)
+            faults = intake.take(source, table).faults
+            if faults is not None:
+                yield name, intake, faults
 
-    def write(
-        self,
-        batch: int,
-        tables: Mapping[str, pa.Table],
-        sources: Mapping[str, LocalSource],
-        counts: Mapping[str, int],
-        clock: float,
-    ) -> None:
-        """Write the bad rows of a batch that was judged at this moment.
+    def first_fault(self, source: str, table: pa.Table, clock: float) -> Fault | None:
+        """The first row that a query finds bad, and how many there are."""
+        bad = np.zeros(table.num_rows, np.bool_)
+        first: Fault | None = None
+        for name, _, faults in self.faults(source, table, self.job.queries, clock):
+            bad |= faults.mask
+            for column, reason, mask in faults.tests:
+                row = int(np.flatnonzero(mask)[0])
+                if first is None or row < first.row:
+                    value = _python(table[column][row]) if column in table.column_names else None
+                    first = Fault(row, column, f"{reason} ({value!r}) in query {name!r}", 0)
+        return None if first is None else first._replace(rows=int(bad.sum()))
 
-        ``counts`` are the bad rows of each query so far.
-        """
-        worse = [name for name in self.queries if counts[name] > self.counted.get(name, 0)]
-        self.counted = dict(counts)
-        if self.sink is None:
-            return
-        found = [sources[source].unread() for source in tables]
-        found += [
-            self.of_rows(source, table, worse, sources[source].origin(), clock)
-            for source, table in tables.items()
-            if worse
-        ]
-        written(self.sink, batch, TableRows(found, LETTERS))
-
-    def of_rows(
+    def letters(
         self,
         source: str,
         table: pa.Table,
@@ -72,30 +67,55 @@ class Letters:
     ) -> pa.Table:
         """A letter for each row that is bad for some of these queries."""
         reasons: dict[int, list[str]] = {}
-        for name in queries:
-            for row, reason in self._faults(name, source, table, clock):
-                reasons.setdefault(row, []).append(reason if self.alone else f"{name}: {reason}")
+        for name, intake, faults in self.faults(source, table, queries, clock):
+            shown = intake.widened(source, table.select(intake.bound[source].names))
+            rows = np.flatnonzero(faults.mask).tolist()
+            for row, reason in zip(rows, faults.each(shown), strict=True):
+                told = reason if self.job.alone else f"{name}: {reason}"
+                reasons.setdefault(row, []).append(told)
         rows = sorted(reasons)
-        bad = table.take(pa.array(rows, pa.int64()))
-        hidden = {}
-        for name, column in origin.items():
-            hidden[name] = f"_skyband_{name}"
-            bad = bad.append_column(hidden[name], column.take(pa.array(rows, pa.int64())))
-        carried = Carried(origin=hidden)
-        return row_letters(source, carried, bad, ["; ".join(reasons[row]) for row in rows])
+        return letters_of(source, table, rows, ["; ".join(reasons[row]) for row in rows], origin)
 
-    def _faults(
-        self, name: str, source: str, table: pa.Table, clock: float
-    ) -> list[tuple[int, str]]:
-        """The bad rows of a batch, judged once more, and why they are bad."""
-        query = self.queries[name]
-        if source and source not in query.sources:
-            return []
-        intake = Intake(query, make_synopsis(query))
-        intake.limit(self.limits[name], clock)
-        taken = intake.take(source, table)
-        if taken.faults is None:
-            return []
-        rows = np.flatnonzero(taken.faults.mask).tolist()
-        shown = intake.widened(source, table.select(intake.bound[source].names))
-        return list(zip(rows, taken.faults.each(shown), strict=True))
+
+def letters_of(
+    source: str,
+    table: pa.Table,
+    rows: list[int],
+    reasons: list[str],
+    origin: Mapping[str, pa.Array],
+) -> pa.Table:
+    """Letters for some rows of a batch."""
+    bad = table.take(pa.array(rows, pa.int64()))
+    hidden = {}
+    for name, column in origin.items():
+        hidden[name] = f"_skyband_{name}"
+        bad = bad.append_column(hidden[name], column.take(pa.array(rows, pa.int64())))
+    return row_letters(source, Carried(origin=hidden), bad, reasons)
+
+
+def _python(value: pa.Scalar) -> Any:
+    """A value as Python has it; a time beyond its range as an integer."""
+    try:
+        return value.as_py()
+    except (ValueError, OverflowError):
+        return value.value
+
+
+class Letters:
+    """Writes letters to the job's ``[dead_letters]``, if it has any."""
+
+    def __init__(self, job: Job) -> None:
+        self.sink: Sink[TableRows] | None = None
+        if job.dead_letters is not None and job.on_bad == "skip":
+            name = f"{job.name}-dead-letters"
+            self.sink = make_sink(job.dead_letters, "[dead_letters]", job.name, name, "json")
+
+    def open(self, run: str) -> None:
+        """Check that letters can be written."""
+        if self.sink is not None:
+            self.sink.open(run)
+
+    def write(self, batch: int, letters: pa.Table) -> None:
+        """Write the letters of a batch; a sink leaves out a batch that it has."""
+        if self.sink is not None and letters.num_rows:
+            written(self.sink, batch, TableRows([letters], LETTERS))

@@ -13,6 +13,8 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from skyband.data.json_records import read_records
+from skyband.data.letters import LETTERS, RAW, Carried, unread
 from skyband.errors import EngineError, QueryError
 from skyband.jobs.ddl import arrow_schema
 from skyband.jobs.job import Section
@@ -20,8 +22,6 @@ from skyband.jobs.local.chosen import Chosen
 from skyband.jobs.local.source import LocalSource, Place
 from skyband.jobs.local.topic_reader import ReaderError, Records, TopicReader, binary
 from skyband.jobs.places import client_options
-from skyband.spark.json_records import read_records
-from skyband.spark.letters import LETTERS, RAW, Carried, unread
 
 __all__ = ["Kafka", "Socket", "check_messages"]
 
@@ -199,7 +199,8 @@ class Kafka(_Messages):
     def _fetch(self, ends: Mapping[str, int] | None) -> Records:
         until = None if ends is None else {int(part): end for part, end in ends.items()}
         with self._named():
-            return self.reader.fetch(self.rows_per_batch, _PATIENCE, until)
+            most = min(self.rows_per_batch, self.most or self.rows_per_batch)
+            return self.reader.fetch(most, _PATIENCE, until)
 
     def _read_up_to(self, begin: Mapping[str, int], ends: Mapping[str, int]) -> bool:
         """Whether there is nothing more to read; the last offsets may belong to no record."""
@@ -257,9 +258,10 @@ class Kafka(_Messages):
 
 
 class Socket(_Messages):
-    """Lines from a socket. They cannot be read again: a crash loses what was not answered yet."""
+    """Lines from a socket. They cannot be read again, so they stand in the checkpoint."""
 
     first = 0
+    journalled = True
 
     def __init__(self, where: str, section: Section, name: str) -> None:
         super().__init__(where, section, name)
@@ -276,8 +278,8 @@ class Socket(_Messages):
         return self._table(binary(lines), dict), place + len(lines)
 
     def again(self, begin: Place, end: Place) -> pa.Table:
-        """Nothing: what a socket sent is gone."""
-        return self._table(binary([]), dict)
+        """Never called: what a socket sent stands in the checkpoint."""
+        raise EngineError(f"{self.where} a socket cannot be read again")
 
     def close(self) -> None:
         """Close the connection."""

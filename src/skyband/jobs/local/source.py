@@ -1,24 +1,41 @@
-"""What a source of a local job can do. What was read once can be read again from the same place.
+"""What a source of a local job can do.
 
 A place is a plain value that is kept in the checkpoint. ``take`` reads the next batch and tells
-where it ends; ``again`` reads the rows between two places once more, after a crash.
+where it ends; ``again`` reads the rows between two places once more, after a crash. What a socket
+or a request has sent cannot be read again: such rows are ``journalled``, and stand in the
+checkpoint themselves.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from skyband.spark.letters import LETTERS
+from skyband.data.letters import LETTERS
 
-__all__ = ["LocalSource", "Needed", "Place"]
+__all__ = ["LocalSource", "Needed", "Place", "Readers"]
 
 Place: TypeAlias = Any
 Needed: TypeAlias = Callable[[pa.Schema], Sequence[str] | None]
 """From the columns that there are to those that are needed; None for all of them."""
+
+
+@dataclass
+class Readers:
+    """What a source has to know of the queries that read it."""
+
+    needed: Needed
+    """Which columns they need. A source may read only those."""
+    time: str | None
+    """The column of their times, if all have the same. A source may sort what it finds by it."""
+    bound: Callable[[], pa.Schema]
+    """The columns that they have read so far, in the types that later batches must have."""
+    skips: bool
+    """Whether bad records are left out; otherwise they stop the job."""
 
 
 class LocalSource(ABC):
@@ -28,12 +45,15 @@ class LocalSource(ABC):
     """The name that messages use for this source."""
     first: Place
     """Where a new job begins to read."""
+    journalled = False
+    """Whether its rows stand in the checkpoint, because they cannot be read again."""
+    columns: pa.Schema | None = None
+    """The columns that its rows have, if the job says it. They may be others at the next start."""
+    most: int | None = None
+    """At most so many rows in the next batch, whatever the job says; None for no further limit."""
 
-    def asked(self, needed: Needed, time: str | None) -> None:  # noqa: B027
-        """Told once which columns the queries need, and the column of their times, if one.
-
-        A source may read fewer columns then, and what it finds in the order of time.
-        """
+    def read_by(self, readers: Readers) -> None:  # noqa: B027
+        """Told once what the queries need."""
 
     @abstractmethod
     def take(self, place: Place, last: bool) -> tuple[pa.Table, Place] | None:

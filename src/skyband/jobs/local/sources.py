@@ -15,6 +15,7 @@ from skyband.jobs.local.chosen import Chosen
 from skyband.jobs.local.files import Files, check_files, is_visible
 from skyband.jobs.local.generated import Rate
 from skyband.jobs.local.messages import Kafka, Socket, check_messages
+from skyband.jobs.local.posts import Posted
 from skyband.jobs.local.source import LocalSource
 
 __all__ = ["check_source", "known_columns", "make_source"]
@@ -24,14 +25,14 @@ def make_source(name: str, section: Section, folder: Path) -> LocalSource:
     """The source that a job describes; ``folder`` is the job's checkpoint."""
     where = _where(name)
     if section.kind == "files":
-        return Files(where, section, folder / f"files-{name or 'source'}")
+        return Files(where, section, folder / f"files-{name or 'source'}", name)
     if section.kind == "rate":
         return Rate(where, section)
     if section.kind == "kafka":
         return Kafka(where, section, name)
     if section.kind == "socket":
         return Socket(where, section, name)
-    raise _served(where)
+    return Posted(where, section)
 
 
 def check_source(name: str, section: Section, serving: bool) -> None:
@@ -44,7 +45,7 @@ def check_source(name: str, section: Section, serving: bool) -> None:
     elif section.kind == "http":
         arrow_schema(where, section["schema"])
         if not serving:
-            raise _served(where)
+            raise QueryError(f"{where} of kind 'http' takes rows from a server: use skyband serve")
     Chosen(where, section["columns"])
     if section.kind != "files":
         known_columns(name, section)  # the columns that it chooses have to be there
@@ -71,7 +72,3 @@ def known_columns(name: str, section: Section) -> pa.Schema | None:
 
 def _where(name: str) -> str:
     return f"[sources.{name}]" if name else "[source]"
-
-
-def _served(where: str) -> QueryError:
-    return QueryError(f"{where} of kind 'http' takes rows from a server: use skyband serve")

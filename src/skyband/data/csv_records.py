@@ -1,4 +1,4 @@
-"""Blocks of CSV as columns; runs in the workers.
+"""Blocks of CSV as columns.
 
 Arrow reads a block at once. If a row has another number of fields or a value does not fit, the
 block is read again, record by record, so that the bad ones are found and kept as they are.
@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from skyband.arrays import Mask
-from skyband.spark.text_types import read_as, typed
+from skyband.data.text_types import read_as, typed
 
 __all__ = ["CsvForm", "cut_at_record", "infer_csv", "read_csv_block"]
 

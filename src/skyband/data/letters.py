@@ -17,21 +17,25 @@ from typing import Any
 
 import pyarrow as pa
 
-from skyband.answers.json_text import base64_text, json_text
-from skyband.contract.rows import Refused
 from skyband.data.columns import python_values
-from skyband.data.group_table import GroupTable
+from skyband.data.json_text import base64_text, json_text
 from skyband.errors import DataError
-from skyband.spark.parcels import schema_of
 
 __all__ = [
-    "LETTERS", "RAW", "REASON", "UNREAD", "Carried", "late_letters", "refuse", "row_letters",
-    "unread",
+    "LETTERS", "RAW", "REASON", "UNREAD", "Carried", "refuse", "row_letters", "unread",
 ]  # fmt: skip
 
-LETTERS = schema_of(
-    "source string, reason string, topic string, partition int, offset bigint, file string, "
-    "record string, encoding string"
+LETTERS = pa.schema(
+    [
+        ("source", pa.string()),
+        ("reason", pa.string()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("file", pa.string()),
+        ("record", pa.string()),
+        ("encoding", pa.string()),
+    ]
 )
 UNREAD = "_skyband_unread"
 """True for a record that could not be read; all other columns of its row are then null."""
@@ -89,16 +93,6 @@ def row_letters(
     values = zip(*(python_values(rows.column(name)) for name in names), strict=True)
     records = [(json_text(dict(zip(names, row, strict=True))), "json") for row in values]
     return _letters(source, carried, rows, reasons, records)
-
-
-def late_letters(refused: Refused, groups: GroupTable) -> pa.Table:
-    """Letters for rows that a query refused when their panes were sealed."""
-    rows = refused.rows
-    if groups.names:
-        keys = dict(zip(groups.names, groups.gather(refused.group), strict=True))
-        for name in [name for name in keys if name not in rows.column_names]:
-            rows = rows.append_column(name, keys[name])
-    return row_letters("", Carried(), rows, refused.reasons)
 
 
 def refuse(letters: pa.Table, count: int) -> None:

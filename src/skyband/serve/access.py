@@ -22,7 +22,15 @@ from typing import Any
 
 from skyband.errors import QueryError
 
-__all__ = ["ADMIT", "COOKIE", "HEADER_BYTES", "Doors", "check_host", "is_loopback", "slow_down"]
+__all__ = [
+    "ADMIT",
+    "COOKIE",
+    "HEADER_BYTES",
+    "AccessGuard",
+    "check_host",
+    "is_loopback",
+    "slow_down",
+]
 
 ADMIT = "skyband.admit"
 """Where the server puts a function to call when a request was admitted."""
@@ -96,7 +104,7 @@ async def _let_finish(receive: Any) -> None:
                 left -= len(message["body"])
 
 
-class Doors:
+class AccessGuard:
     """Wraps an ASGI application."""
 
     def __init__(

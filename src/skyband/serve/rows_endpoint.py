@@ -12,20 +12,20 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from skyband.errors import EngineError
+from skyband.jobs.local.journal import Packed
+from skyband.jobs.local.posts import Busy, KeyReused, Refused
+from skyband.jobs.local.posts import Request as Rows
 from skyband.serve.arrow_bodies import same_columns
 from skyband.serve.bodies import CONTENT_TYPES, TooLarge, Unreadable, read_body
-from skyband.serve.journal import Packed
 from skyband.serve.replies import Problem, reply
-from skyband.serve.requests import Busy, KeyReused, Refused
-from skyband.serve.requests import Request as Rows
 from skyband.serve.service import Service
 
-__all__ = ["Taking"]
+__all__ = ["RowsEndpoint"]
 
 _KEY_CHARACTERS = 255
 
 
-class Taking:
+class RowsEndpoint:
     """Takes rows for a service; ``sources`` maps public names to names and kinds."""
 
     def __init__(self, taker: Service | None, sources: dict[str, tuple[str, str]]) -> None:
@@ -94,7 +94,7 @@ class Taking:
             raise too_large
         wanted = int(told) if told.isdigit() else 0
         _, waiting = taker.waiting
-        if taker.full(wanted) or self.reading + waiting + wanted > 2 * limits.waiting_bytes:
+        if taker.inbox.full(wanted) or self.reading + waiting + wanted > 2 * limits.waiting_bytes:
             raise _busy()
         parts, size = [], 0
         try:
@@ -124,13 +124,13 @@ def _read(taker: Service, source: str, form: str, body: bytes, key: str | None) 
         hashed = hashlib.sha256(f"{source}\0{form}\0".encode())
         hashed.update(body)
         digest = hashed.hexdigest()
-        taker.check_key(key, digest)
+        taker.keys.check(key, digest)
     schema = taker.board.schemas[source]
     table, own = read_body(form, body, schema, taker.limits), None
     if form == "arrow" and same_columns(body, schema):
         own = Packed.of(body)  # the body can stand in the journal as it is
     size = max(len(body), table.nbytes)
-    return taker.submit(Rows(source, table, size, key, digest, packed=own))
+    return taker.inbox.submit(Rows(source, table, size, key, digest, packed=own))
 
 
 def _busy() -> Problem:

@@ -1,4 +1,4 @@
-"""JSON records (from Kafka, sockets, files of JSON lines) as columns; runs in the workers.
+"""JSON records (from Kafka, sockets, files of JSON lines) as columns.
 
 Arrow's JSON reader is fast, but it must be guarded. A block that begins with ``null`` crashes the
 process, records that run into one another shift rows against records, and one bad record fails
@@ -28,11 +28,10 @@ import pyarrow.compute as pc
 import pyarrow.json
 
 from skyband.arrays import Ints, Mask
-from skyband.embedded.sources import read_json
-from skyband.spark.record_layout import read_alike
-from skyband.spark.text_types import TYPES, read_as, time_type, typed
+from skyband.data.record_layout import read_alike
+from skyband.data.text_types import read_as, typed
 
-__all__ = ["ONE_BY_ONE", "infer_json", "read_records"]
+__all__ = ["ONE_BY_ONE", "read_records"]
 
 ONE_BY_ONE = 256
 """A block of at most so many records that fails is read record by record."""
@@ -232,20 +231,3 @@ def _text(value: Any) -> str:
     found = value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
     found.encode("utf-8")  # half of a surrogate pair is no text
     return found
-
-
-def infer_json(block: bytes) -> pa.Schema:
-    """The columns of JSON lines and their types, from the first block.
-
-    Text that is a time in every record is a time. Objects and lists are their text.
-    """
-    found = read_json(block.removeprefix(b"\xef\xbb\xbf")).schema
-    plain = (pa.int64(), pa.float64(), pa.bool_())
-    types = pa.schema([(f.name, f.type if f.type in plain else pa.string()) for f in found])
-    lines = [line for line in block.split(b"\n") if line.strip()]
-    batch, _ = read_records(pa.array(lines, pa.binary()), types)
-    for i, field in enumerate(found):
-        if field.type == pa.string() or pa.types.is_timestamp(field.type):
-            types = types.set(i, pa.field(field.name, time_type(batch.column(i)) or pa.string()))
-    assert set(types.types) <= set(TYPES)
-    return types

@@ -6,18 +6,19 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
+from skyband.embedded.monitor import Monitor
+from skyband.jobs.local.posts import Keys
 from skyband.query import Query
 from skyband.serve.board import Board, Schemas
 from skyband.serve.history import Event, History
-from skyband.serve.keys import Keys
 from skyband.serve.limits import Limits
 from skyband.serve.payload import Answered, answer_text, text_of
 from skyband.serve.status import Status
 
-__all__ = ["Limits", "Shown"]
+__all__ = ["Limits", "Page"]
 
 
-class Shown:
+class Page:
     """Answers that are kept and shown. By itself it takes no rows: ``show`` takes answers."""
 
     def __init__(
@@ -37,7 +38,8 @@ class Shown:
         self.keys = Keys()
         self.number = 0
         """The number of the newest answer."""
-        self.stats: dict[str, dict[str, int | float]] = self.board.stats()
+        stats = Monitor(dict(queries), on_bad).stats()
+        self.stats: Mapping[str, Mapping[str, int | float]] = {n: stats[n] for n in queries}
         """The counts of each query; other threads may read it."""
         self.failure: str | None = None
         """Why the engine stopped, if it did."""

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 
 import skyband as sb
-from skyband.spark import json_records
-from skyband.spark.json_records import ONE_BY_ONE, read_records
-from skyband.spark.text_types import MOMENT, NAIVE, check_types, typed
+from skyband.data import json_records
+from skyband.data.json_records import ONE_BY_ONE, read_records
+from skyband.data.text_types import MOMENT, NAIVE, check_types, typed
 
 SCHEMA = pa.schema([("a", pa.int64()), ("v", pa.float64()), ("s", pa.string())])
 GOOD = [

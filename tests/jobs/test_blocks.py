@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from skyband.serve import blocks
-from skyband.serve.blocks import BLOCK, BlockFile, whole_blocks
+from skyband.jobs.local import journal as blocks
+from skyband.jobs.local.journal import BLOCK, BlockFile, whole_blocks
 
 PAST_CACHE = getattr(os, "O_DIRECT", 0)
 

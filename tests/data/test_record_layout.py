@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skyband.spark import record_layout
-from skyband.spark.json_records import read_records
-from skyband.spark.text_types import MOMENT
+from skyband.data import record_layout
+from skyband.data.json_records import read_records
+from skyband.data.text_types import MOMENT
 
 SCHEMA = pa.schema([
     ("a", pa.int64()), ("t", pa.int8()), ("v", pa.float64()), ("f", pa.float32()),
@@ -121,7 +121,7 @@ class Noting:
     """Counts the records that are left to Arrow's reader."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
-        from skyband.spark import json_records
+        from skyband.data import json_records
 
         self.left: list[int] = []
         own = record_layout.read_alike

@@ -1,0 +1,290 @@
+"""Rows that are posted to a job: requests, where they wait, and keys to repeat them safely."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from skyband.data.ipc import table_to_bytes
+from skyband.embedded.sources import sound
+from skyband.errors import EngineError
+from skyband.jobs.ddl import arrow_schema
+from skyband.jobs.job import Section
+from skyband.jobs.local.journal import Packed
+from skyband.jobs.local.source import LocalSource, Place
+
+__all__ = ["Applied", "Busy", "Fault", "Inbox", "KeyReused", "Keys", "Posted", "Refused",
+           "Request", "reply_of", "rows_again"]  # fmt: skip
+
+
+class Posted(LocalSource):
+    """A source whose rows are posted. They come by way of the job's ``Inbox``."""
+
+    first = None
+    journalled = True
+
+    def __init__(self, where: str, section: Section) -> None:
+        self.where = where
+        self.columns = arrow_schema(where, section["schema"])
+
+    def take(self, place: Place, last: bool) -> tuple[pa.Table, Place] | None:
+        """Nothing: rows are handed over, not read."""
+        return None
+
+    def again(self, begin: Place, end: Place) -> pa.Table:
+        """Never called: what was posted stands in the checkpoint."""
+        raise EngineError(f"{self.where} rows that were posted cannot be read again")
+
+
+# Requests -----------------------------------------------------------------------------------------
+
+
+class Fault(NamedTuple):
+    """The first bad row of a request."""
+
+    row: int
+    column: str
+    reason: str
+    rows: int
+    """How many rows are bad for any query."""
+
+
+class Refused(Exception):  # noqa: N818
+    """Rows that a query finds bad; nothing was applied."""
+
+    def __init__(self, message: str, fault: Fault | None = None) -> None:
+        super().__init__(message)
+        self.row = None if fault is None else fault.row
+        self.column = None if fault is None else fault.column
+        self.reason = message if fault is None else fault.reason
+
+
+class Busy(Exception):  # noqa: N818
+    """Too much is waiting for the engine; come back later."""
+
+
+class KeyReused(Exception):  # noqa: N818
+    """A key that was used for another body."""
+
+
+@dataclass
+class Request:
+    """Rows that are to be applied."""
+
+    source: str
+    table: pa.Table
+    size: int
+    key: str | None = None
+    digest: str = ""
+    packed: Packed | None = None
+    """The rows as they will stand in the journal, if they were packed already."""
+    done: Future[dict[str, Any]] = field(default_factory=Future)
+
+
+Counts = Mapping[str, Mapping[str, int | float]]
+"""What is known of each query, late and bad rows among it."""
+
+
+def reply_of(
+    table: pa.Table, before: Counts, now: Counts, fault: Callable[[], Fault | None]
+) -> dict[str, Any]:
+    """The number of rows; how many were late or bad, if any, and the first reason.
+
+    ``fault`` finds the first row that is bad by itself.
+    """
+    reply: dict[str, Any] = {"rows": table.num_rows}
+    late, bad = (
+        max((int(now[name][what] - before[name][what]) for name in now), default=0)
+        for what in ("rows_late", "rows_bad")
+    )
+    if bad:
+        found = fault()
+        # A row may also be bad only because of the rows that are live.
+        reply["bad"] = max(bad, 0 if found is None else found.rows)
+        reply["reason"] = (
+            "the row contradicts rows that are still in the window"
+            if found is None
+            else f"row {found.row}, column {found.column!r}: {found.reason}"
+        )
+    if late:
+        reply["late"] = late
+    return reply
+
+
+class Inbox:
+    """Requests that wait for a job, up to some number and size.
+
+    They stay here until they are safe, so that this bounds all memory that they take.
+    """
+
+    def __init__(self, most: int = 256, most_bytes: int = 256 << 20) -> None:
+        self.most, self.most_bytes = most, most_bytes
+        self.failure: str | None = None
+        """Why no more requests are taken, if that is so."""
+        self._waiting: deque[Request] = deque()
+        self._bytes = 0
+        self._taken = 0
+        """How many of those that wait the job has begun to apply."""
+        self._change = threading.Condition()
+
+    def submit(self, request: Request) -> Future[dict[str, Any]]:
+        """Hand rows to the job; the result is the reply, once the rows are safe on disk."""
+        if request.packed is None and not self.full(request.size):
+            request.packed = Packed.of(table_to_bytes(request.table))
+        with self._change:
+            if self.failure is not None:
+                raise EngineError(self.failure)
+            if request.packed is None or self.full(request.size):
+                raise Busy
+            self._waiting.append(request)
+            self._bytes += request.size
+            self._change.notify_all()
+        return request.done
+
+    def full(self, size: int = 0) -> bool:
+        """Whether a request of this size has to wait outside."""
+        beyond = bool(self._waiting) and self._bytes + size > self.most_bytes
+        return beyond or len(self._waiting) >= self.most
+
+    @property
+    def waiting(self) -> tuple[int, int]:
+        """How many requests and bytes wait."""
+        return len(self._waiting), self._bytes
+
+    def next(self) -> list[Request]:
+        """The requests that have come since."""
+        with self._change:
+            requests = list(islice(self._waiting, self._taken, None))
+            self._taken = len(self._waiting)
+            return requests
+
+    @property
+    def quiet(self) -> bool:
+        """Whether nothing waits that the job has not begun to apply."""
+        return len(self._waiting) == self._taken
+
+    def wait(self, seconds: float) -> None:
+        """Wait for a request, or for the end of them; at most so long."""
+        with self._change:
+            if self.quiet:
+                self._change.wait(seconds)
+
+    def forget(self, requests: int) -> None:
+        """Let go of the first requests: they are safe."""
+        with self._change:
+            for _ in range(requests):
+                self._bytes -= self._waiting.popleft().size
+            self._taken -= requests
+
+    def shut(self, failure: str) -> None:
+        """Take no more requests, for this reason."""
+        with self._change:
+            self.failure = self.failure or failure
+            self._change.notify_all()
+
+    def fail(self, failure: str) -> None:
+        """Take no more requests. Those that wait and were not answered get this as an error."""
+        self.shut(failure)
+        with self._change:
+            waiting, self._waiting = list(self._waiting), deque()
+            self._taken = self._bytes = 0
+            self._change.notify_all()
+        for request in waiting:
+            if not request.done.done():
+                request.done.set_exception(EngineError(failure))
+
+
+def rows_again(where: str, rows: memoryview, schema: pa.Schema | None) -> pa.Table:
+    """Rows of the journal; raises EngineError if a source has other columns by now."""
+    with pa.ipc.open_stream(pa.py_buffer(rows)) as reader:
+        table = sound(reader.read_all())
+    if schema is None:
+        return table
+    columns = []
+    for each in schema:
+        places = table.schema.get_all_field_indices(each.name)
+        kind = table.schema.field(places[0]).type if len(places) == 1 else None
+        if kind != each.type:
+            told = "is missing" if kind is None else f"of type {kind} is not of type {each.type}"
+            raise EngineError(
+                f"the columns of {where} do not fit rows that were taken before: column "
+                f"{each.name!r} {told}. Put the old columns back, or give the job a new "
+                "checkpoint. Once a service was stopped and not killed, columns may be added"
+            )
+        columns.append(table.column(places[0]))
+    return pa.table(columns, schema=schema)
+
+
+# Keys ---------------------------------------------------------------------------------------------
+
+MOST = 100_000
+SECONDS = 24 * 3600.0
+
+
+class Applied(NamedTuple):
+    """A request that was applied."""
+
+    digest: str
+    """Of its source and body."""
+    at: float
+    """When, in seconds since 1970."""
+    reply: dict[str, Any]
+
+
+class Keys:
+    """The last 100,000 keys, or those of 24 hours, whichever are fewer."""
+
+    def __init__(self, most: int = MOST, seconds: float = SECONDS) -> None:
+        self.most, self.seconds = most, seconds
+        self._known: OrderedDict[str, Applied] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def check(self, key: str, digest: str) -> Applied | None:
+        """What is known of a key; raises KeyReused if it was used for another body."""
+        known = self.find(key)
+        if known is not None and known.digest != digest:
+            raise KeyReused(key)
+        return known
+
+    def find(self, key: str) -> Applied | None:
+        """The request that was applied with this key, if it is remembered."""
+        with self._lock:
+            self._forget(time.time())
+            return self._known.get(key)
+
+    def add(self, key: str, applied: Applied) -> None:
+        """Remember a request."""
+        with self._lock:
+            self._known[key] = applied
+            self._forget(time.time())
+
+    def _forget(self, now: float) -> None:
+        known = self._known
+        while known:
+            first = next(iter(known))
+            if len(known) <= self.most and known[first].at > now - self.seconds:
+                return
+            del known[first]
+
+    def save(self) -> str:
+        """All keys as text, for a snapshot."""
+        with self._lock:
+            saved = [[key, *applied] for key, applied in self._known.items()]
+        return json.dumps(saved)
+
+    def load(self, text: str) -> None:
+        """The inverse of ``save``."""
+        with self._lock:
+            self._known = OrderedDict((key, Applied(*rest)) for key, *rest in json.loads(text))
