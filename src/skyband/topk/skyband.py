@@ -100,7 +100,7 @@ class SkybandTopK(TopKSynopsis):
             self.band.renumber(np.arange(len(slots)))
 
     def fold_readers(self, panes: Runs, windows: Sequence[Windows]) -> list[Runs | None]:
-        if len(windows) == 1:
+        if len(windows) == 1 and self.served[0].k == self.query.k:
             return super().fold_readers(panes, windows)
         if self.alone is not None:
             answers = self.alone.fold(panes, windows)
