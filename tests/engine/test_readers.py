@@ -160,3 +160,23 @@ def test_queries_that_go_leave_the_others_as_they_were(kind: str) -> None:
     assert joined > 5
     again = sb.Monitor.restore(monitor.snapshot())
     assert of(again.flush(), "q2") == of(alone.flush(), None)
+
+
+@pytest.mark.parametrize("sizes", [(5, 5), (20, 20), (60, 20), (20, 60)])
+@pytest.mark.parametrize("kind", ["TopK", "HeavyHitters"])
+def test_a_query_that_is_left_alone_shows_no_more_than_its_k(
+    kind: str, sizes: tuple[int, int]
+) -> None:
+    windows = [sb.TimeWindow(size, slide=5) for size in sizes]
+    board: Board = {"gone": query(kind, 6, windows[0]), "left": query(kind, 2, windows[1])}
+    table = rows(8, 240, 0)
+    monitor, alone = sb.Monitor(board), sb.Monitor(board["left"])
+    for each in (monitor, alone):
+        each.push(table.slice(0, 120))
+    monitor, _ = sb.Monitor.resume(monitor.snapshot(), {"left": board["left"]})
+    for low in range(120, 240, 20):
+        batch = table.slice(low, 20)
+        assert of(monitor.push(batch), "left") == of(alone.push(batch), None)
+        assert monitor.peek("left").table.equals(alone.peek().table)
+        monitor._check()
+        monitor = sb.Monitor.restore(monitor.snapshot())

@@ -14,6 +14,8 @@ from skyband.data.flat_state import require
 
 __all__ = ["SavedRuns"]
 
+_NO_PANE = np.iinfo(np.int64).min
+
 
 class SavedRuns:
     """The part of a synopsis that reads summaries from a snapshot."""
@@ -47,4 +49,5 @@ class SavedRuns:
     def check_sealed(self, panes: Ints) -> None:
         """Refuse a snapshot whose state has rows of panes that are still to come."""
         if self.bounds_of_saved is not None and len(panes):
-            require(panes.max() < self.bounds_of_saved[1], "a pane that is not sealed")
+            known = max(self.bounds_of_saved[1], _NO_PANE + 1)
+            require(panes.max() < known, "a pane that is not sealed")

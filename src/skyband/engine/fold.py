@@ -148,11 +148,11 @@ class Fold:
         self.live = LiveGroups(groups)
         self.open = OpenPanes(synopsis.combine)
         self.totals = self.clock.totals()
-        self.readers = [self._reader(query, alone=len(queries) == 1) for query in queries]
+        self.readers = [self._reader(query) for query in queries]
 
-    def _reader(self, query: Query, alone: bool) -> Reader:
+    def _reader(self, query: Query) -> Reader:
         synopsis = self.synopsis
-        if not alone:
+        if query is not self.query and synopsis.many_readers:  # the fold has, or had, others
             synopsis = make_synopsis(query)
             for source, schema in self.synopsis.schemas.items():
                 synopsis.bind(source, schema)
@@ -245,7 +245,8 @@ class Fold:
 
     def finished(self, step: Step) -> list[Runs | None]:
         """As ``folded``, with finished rows."""
-        if len(self.readers) == 1 and step.sealed is not None:
+        first, *others = self.readers
+        if not others and first.synopsis is self.synopsis and step.sealed is not None:
             self._fold_ahead(step)
             return [self.synopsis.answers(step.sealed, step.windows[0])]
         return [

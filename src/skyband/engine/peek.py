@@ -146,7 +146,7 @@ def _finished(fold: Fold, reader: Reader, windows: Windows) -> Runs | None:
     if not pieces:
         return None
     finished = reader.synopsis.finish([Runs.concat(pieces)]).ordered(windows.ranks)
-    if len(fold.readers) == 1 or not hasattr(reader.query, "k"):
+    if getattr(fold.query, "k", None) == getattr(reader.query, "k", None):
         return finished
     return finished.with_parts(rows=finished.parts["rows"].first_rows(reader.query.k))
 

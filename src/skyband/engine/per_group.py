@@ -231,12 +231,12 @@ def _covers(filled: Ints, first: int, end: int) -> bool:
 def make_synopsis(query: Query, readers: Sequence[Query] = ()) -> Synopsis[Any]:
     """The synopsis of a query; one that handles many groups if the query has groups.
 
-    ``readers`` are the queries that it answers, if those are several: see ``readers.widest``.
+    ``readers`` are the queries that it answers, if those are others: see ``readers.widest``.
     """
     cls = registry.load(query.kind, registry.choose(query))
     if query.groups and not cls.many_groups:
         return PerGroup(lambda: cls(query))
     synopsis: Synopsis[Any] = cls(query)
-    if len(readers) > 1:
+    if any(reader is not query for reader in readers):
         synopsis.serve(readers)
     return synopsis

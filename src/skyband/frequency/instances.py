@@ -157,10 +157,8 @@ class SpaceSaving(GroupedSketch):
     def lists(self) -> tuple[Array, Array, Array, Array]:
         live = self.stacked("started").ravel() != NEVER
         size = np.where(live, self.stacked("control")[..., kernel.SIZE].ravel(), 0)
-        heap, item, table = (
-            self.stacked(n).reshape(len(live), self.stacked(n).shape[-1])
-            for n in ("heap", "item", "table")
-        )
+        arrays = (self.stacked(name) for name in ("heap", "item", "table"))
+        heap, item, table = (each.reshape(len(live), each.shape[-1]) for each in arrays)
         return size, heap, item, np.where(live[:, None], table, np.uint64(0))
 
     def _stats(self) -> dict[str, int | float]:

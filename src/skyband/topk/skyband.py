@@ -9,13 +9,14 @@ import numpy as np
 
 from skyband.arrays import Array, Codes, Ints, Saved, State, copied
 from skyband.contract.rows import NO_WINDOWS, Rows, Windows
-from skyband.contract.runs import Part, Runs, expand, offsets_of, pick
+from skyband.contract.runs import Part, Runs, expand, offsets_of
+from skyband.contract.tumbling import Tumbling
 from skyband.data.flat_state import Form, admitted, require
 from skyband.kernels.core.borrow import frozen
 from skyband.kernels.topk import kskyband as kernel
 from skyband.kernels.topk.kskyband_best import PANE
 from skyband.kernels.topk.kskyband_group import BASE, CAP
-from skyband.kernels.topk.one_pane import sorted_panes
+from skyband.kernels.topk.one_pane import sorted_runs
 from skyband.query.topk import TopK
 from skyband.topk.base import TopKSynopsis
 from skyband.topk.lasting import Lasting
@@ -55,15 +56,15 @@ class SkybandTopK(TopKSynopsis):
         self.served: Sequence[TopK] = (query,)
         self.preselection: Lasting | None = Lasting(query)
         self.long_chunks = self.preselection.long_chunks
-        self._waiting: Runs | None = None
-        """The last pane, if it is a whole window and has not been taken into the state."""
-        self._waiting_answered = True
+        self.alone: Tumbling | None = None
+        """The state, if a window is one pane: then there is no band."""
 
     def start(self) -> None:
         if self.band.retained:
             self.band = kernel.Skyband(self.query.k)
         self.payload = self._new_payload()
-        self._waiting, self._waiting_answered = None, True
+        one = self.query.window.panes.per_window == 1 and self.query.k <= _MOST_TO_INSERT
+        self.alone = Tumbling(self._sorted) if one and not self.counting else None
 
     def _new_payload(self) -> Payload | Value:
         types = {name: self.schema.field(name).type for name in self._payload}
@@ -81,12 +82,8 @@ class SkybandTopK(TopKSynopsis):
         return super()._select(rows, score, tie) if found is None else found
 
     def fold(self, panes: Runs, windows: Windows) -> Runs | None:
-        if self._are_alone(panes, windows):
-            if len(windows):
-                return self._answer_alone(panes, windows)
-            self._wait(panes)
-            return None
-        self._enter()
+        if self.alone is not None:
+            return self.alone.fold(panes, [windows])[0]
         found = None
         if len(windows):
             found = self._read(panes, windows)
@@ -103,8 +100,11 @@ class SkybandTopK(TopKSynopsis):
             self.band.renumber(np.arange(len(slots)))
 
     def fold_readers(self, panes: Runs, windows: Sequence[Windows]) -> list[Runs | None]:
-        if len(windows) == 1:
+        if len(windows) == 1 and self.served[0].k == self.query.k:
             return super().fold_readers(panes, windows)
+        if self.alone is not None:
+            answers = self.alone.fold(panes, windows)
+            return [_first(runs, q.k) for runs, q in zip(answers, self.served, strict=True)]
         if not any(map(len, windows)):
             self._advance(panes, NO_WINDOWS)
             return [None] * len(windows)
@@ -136,67 +136,11 @@ class SkybandTopK(TopKSynopsis):
         tops = self._advance(panes, windows)
         return self._partial(tops, windows.number[tops.window])
 
-    # Windows of one pane ----------------------------------------------------------------------
-
-    def _are_alone(self, panes: Runs, windows: Windows) -> bool:
-        """Whether each pane is a whole window, with many groups: then no state is needed."""
-        if self.query.window.panes.per_window > 1 or self.query.k > _MOST_TO_INSERT:
-            return False
-        if not len(panes) or windows.group is not None or self.counting:
-            return False
-        many = 8 * len(panes) > len(windows.ranks) * max(1, len(windows))
-        return many and (not len(windows) or bool(panes.stamp[-1] <= windows.first[-1]))
-
-    def _wait(self, panes: Runs) -> None:
-        """Keep panes as they are until their windows are asked for, or a read needs them."""
-        if not self._waiting_answered:
-            self._enter()
-        self._waiting, self._waiting_answered = panes, False
-
-    def _answer_alone(self, panes: Runs, windows: Windows) -> Runs:
-        """Answer windows of one pane each; the last pane is kept for later reads."""
-        pieces = [panes]
-        if self._waiting is not None and not self._waiting_answered:
-            pieces.insert(0, self._waiting)
-        found = []
-        early = int(np.searchsorted(windows.first, pieces[0].stamp[0]))
-        if early and self.band.retained:
-            # Panes that an earlier call brought without their windows are in the state.
-            found.append(self._read(panes.slice(0, 0), windows.slice(0, early)))
-        if self.band.retained:  # all of it has expired by now
-            self.band = kernel.Skyband(self.query.k)
-            self.payload.compact(_NONE)
-        by_rank = frozen(np.argsort(windows.ranks).astype(np.int32))
-        found += [self._sorted(piece, windows, by_rank) for piece in pieces]
-        last = int(np.searchsorted(panes.stamp, panes.stamp[-1]))
-        self._waiting, self._waiting_answered = panes.slice(last, len(panes)), True
-        return Runs.concat(found)
-
-    def _sorted(self, panes: Runs, windows: Windows, by_rank: Codes) -> Runs:
-        part = panes.parts["rows"]
-        valued = isinstance(self.payload, Value)
-        slots = self.payload.add(part) if valued else np.arange(len(part))
-        rows = (frozen(part["key"]), frozen(part["tie"]), frozen(slots))
-        runs = (frozen(panes.stamp), frozen(panes.group), frozen(part.offsets))
-        order, offsets, (slot, key, tie) = sorted_panes(*runs, rows, by_rank)
-        columns: dict[str, Any] = {"key": key, "tie": tie}
-        if valued:
-            columns |= self.payload.gather(slot)
-        else:
-            columns |= {n: pick(part[n], slot) for n in part.columns if n.startswith("shown:")}
-        number = windows.number[np.searchsorted(windows.first, panes.stamp[order])]
-        return Runs(number, panes.group[order], {"rows": Part(offsets, columns)})
-
-    def _enter(self) -> None:
-        """Take the waiting pane into the state."""
-        if self._waiting is not None:
-            waiting, self._waiting, self._waiting_answered = self._waiting, None, True
-            self._advance(waiting, NO_WINDOWS)
-
     # Reads and state --------------------------------------------------------------------------
 
     def partial(self, first: int, end: int, group: int | None = None) -> Runs:
-        self._enter()
+        if self.alone is not None:
+            return self.alone.partial(first, end, group)
         known = len(self.band.groups)
         order = np.arange(known) if group is None else np.array([group])
         tops = self.band.read(first, end, order.astype(np.int32))
@@ -226,36 +170,53 @@ class SkybandTopK(TopKSynopsis):
         columns |= self.payload.gather(tops.slot)
         return Runs(numbers, tops.group, {"rows": Part(tops.offsets, columns)})
 
+    def _sorted(self, panes: Runs, runs: Ints) -> Runs:
+        """The rows of some runs of panes, the best first."""
+        part = panes.parts["rows"]
+        rows = frozen(part["key"]), frozen(part["tie"]), frozen(part.offsets)
+        best = part.rows(*sorted_runs(*rows, frozen(runs)))
+        return Runs(panes.stamp[runs], panes.group[runs], {"rows": best})
+
     def forget(self, groups: Codes) -> None:
-        self._enter()
         self.band.forget(groups)
 
     def snapshot(self) -> State:
-        self._enter()
+        if self.alone is not None:
+            return self.alone.state()
         return self.band.arrays() | super().snapshot()
 
     def restore(self, arrays: Saved) -> None:
+        if self.alone is not None:
+            self.alone.restore(arrays)
+            if self.alone.last is not None:
+                self.saved_runs(self.alone.last)
+            return
         own = {n: a for n, a in arrays.items() if not n.startswith("payload/")}
         blank = kernel.Skyband(self.query.k)
         like = {"rows": blank.rows, "order": blank.order, "groups": blank.groups}
         own = admitted(own, like, {"order": Form("rows", 0), "rows": Form("rows")})
         require(_apart(own, self.query.k), "the rows of groups overlap")
         self.band = kernel.Skyband.from_arrays(self.query.k, **own)
-        self._waiting, self._waiting_answered = None, True
         super().restore(arrays)
         require(self.payload.has(self.band.slots()), "a row has no slot")
         self.check_sealed(own["rows"][:, PANE])
 
     def stats(self) -> dict[str, int | float]:
-        retained, state = self.band.retained, self.band.nbytes + self.payload.nbytes
-        if self._waiting is not None:
-            retained += len(self._waiting.parts["rows"])
-            state += self._waiting.nbytes
-        return {"retained": retained, "state_bytes": state}
+        if self.alone is not None:
+            return self.alone.stats()
+        state = self.band.nbytes + self.payload.nbytes
+        return {"retained": self.band.retained, "state_bytes": state}
 
     def _check(self) -> None:
+        if self.alone is not None:
+            self.alone._check()
         self.band._check()
         self.payload._check(self.band.slots())
+
+
+def _first(runs: Runs | None, k: int) -> Runs | None:
+    """The best k rows of each run."""
+    return None if runs is None else runs.with_parts(rows=runs.parts["rows"].first_rows(k))
 
 
 def _apart(saved: State, k: int) -> bool:
