@@ -121,7 +121,7 @@ def measure(name: str) -> dict[str, Any]:
     from numba.core import event as numba_event
 
     import skyband as sb
-    from skyband.kernels.core import ahead
+    from skyband.kernels import compile_ahead as ahead
 
     source, query = _queries()[name]()
     moments: list[tuple[float, Any]] = []

@@ -25,7 +25,7 @@ from lab.bench.report import (
 )
 from lab.experiments.verdicts import FOLDER, overview
 from skyband.cli.explain import say
-from skyband.cli.lab import checkout, load
+from skyband.cli.work import checkout, load
 from skyband.errors import EngineError
 
 __all__ = ["measure", "reproduce"]

@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 import skyband as sb
 from lab.bench import Progress, best_of
 from skyband.jobs import parse_job
-from skyband.jobs.local.run import LocalJob, run_local
+from skyband.jobs.local.local_job import LocalJob, run_local
 from skyband.query import KINDS
 
 ROWS = 10_000_000

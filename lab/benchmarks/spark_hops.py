@@ -23,10 +23,9 @@ import skyband as sb
 from lab.benchmarks.spark_cases import flows, queries, reports
 from skyband.engine.intake import Intake
 from skyband.engine.per_group import make_synopsis
-from skyband.spark.bucket import Bucket
+from skyband.spark.bucket import SESSIONS, Bucket
 from skyband.spark.parcels import unpack_runs
 from skyband.spark.plan import BoardPlan, QueryPlan
-from skyband.spark.sessions import SESSIONS
 from skyband.spark.summarise import CHUNK_ROWS, Summariser
 
 BATCHES = 6

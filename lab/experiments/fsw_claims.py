@@ -11,7 +11,7 @@ from lab.experiments.fsw_remarks import remarks
 from lab.experiments.fsw_runs import LABELS, Cells, Found, precision_of, work
 from lab.experiments.report import Report
 from lab.experiments.verdicts import TRUE, Verdicts
-from skyband.frequency.sizing import fullest_cell
+from skyband.frequency.many_groups import fullest_cell
 
 __all__ = ["conclude"]
 

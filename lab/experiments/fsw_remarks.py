@@ -41,7 +41,7 @@ def remarks(found: Found, moved: Found, crowding: dict[str, Cells]) -> list[str]
     notes.append(
         "Cells per item of the list, and items in the fullest cell: "
         + "; ".join(f"{c} {crowded[c]:.1f}, {crowding[c].fullest}" for c in crowding)
-        + ". `skyband.frequency.sizing` turns E(D_max) into a number of cells."
+        + ". `skyband.frequency.many_groups` turns E(D_max) into a number of cells."
     )
     return notes
 

@@ -14,7 +14,7 @@ from lab.datasets.real import real
 from lab.experiments.fsw_paper import DESTINATIONS, words
 from lab.experiments.report import Progress
 from skyband.data.keys import hash_columns
-from skyband.frequency.sizing import fullest_cell
+from skyband.frequency.many_groups import fullest_cell
 
 K = 500
 ARTICLE = 286

@@ -21,7 +21,7 @@ from lab.experiments.fused_open import bitmaps, bytes_kept, recent, recurrences,
 from lab.experiments.fused_runs import SLIDE
 from lab.experiments.report import Progress, Report
 from lab.experiments.verdicts import Verdicts
-from skyband.kernels.core.patient import hurry
+from skyband.kernels.patient import hurry
 
 __all__ = ["estimate", "reproduce"]
 

@@ -22,7 +22,7 @@ from lab.experiments.verdicts import (
     below,
     between,
 )
-from skyband.kernels.fused.sweep import dominated
+from skyband.fused.kernels.sweep import dominated
 
 __all__ = [
     "approximation",

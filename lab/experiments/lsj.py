@@ -19,7 +19,7 @@ from lab.experiments.lsj_steps import STEPS, our_steps
 from lab.experiments.remarks import span
 from lab.experiments.report import Progress, Report
 from lab.experiments.verdicts import MUCH, Verdicts, at_most
-from skyband.kernels.core.patient import hurry
+from skyband.kernels.patient import hurry
 
 __all__ = ["estimate", "reproduce"]
 

@@ -11,12 +11,12 @@ import numpy as np
 
 from lab.experiments.lsj_stepwise import StepIsj, StepLsj, left_over, opened
 from skyband.arrays import Ints, Mask
-from skyband.kernels.core.jit import jit
-from skyband.kernels.core.patient import kernel
-from skyband.kernels.skyline.cells import Index, Side, thinned
-from skyband.kernels.skyline.dominance import BETTER, WORSE, dominates, relation, sort_keys
-from skyband.kernels.skyline.fabric import RECOMPUTED, Fabric, Sharing
-from skyband.kernels.skyline.isj import Results, join_skies
+from skyband.kernels.jit import jit
+from skyband.kernels.patient import kernel
+from skyband.skyline.kernels.cells import CellSide, Index, thinned
+from skyband.skyline.kernels.dominance import BETTER, WORSE, dominates, relation, sort_keys
+from skyband.skyline.kernels.fabric import RECOMPUTED, Fabric, Sharing
+from skyband.skyline.kernels.isj import Results, join_skies
 
 __all__ = ["PaperIsj", "PaperLsj"]
 
@@ -50,8 +50,8 @@ def plain_skyline(points: Ints, counts: Ints) -> Ints:
 
 @jit
 def _outside(
-    own: Side, active: Ints, other: Side, other_rest: Index, results: Results, is_left: bool,
-    gone: Mask, counts: Ints,
+    own: CellSide, active: Ints, other: CellSide, other_rest: Index, results: Results,
+    is_left: bool, gone: Mask, counts: Ints,
 ) -> None:  # fmt: skip
     """Mark the rows that a result dominates even if joined with the best corner of all others."""
     split = own.points.shape[1] if is_left else other.points.shape[1]
@@ -80,8 +80,8 @@ def _outside(
 
 @kernel
 def paper_layer(
-    left: Side, left_active: Ints, left_sky: Ints, right: Side, right_active: Ints, right_sky: Ints,
-    results: Results, counts: Ints,
+    left: CellSide, left_active: Ints, left_sky: Ints, right: CellSide, right_active: Ints,
+    right_sky: Ints, results: Results, counts: Ints,
 ) -> tuple[Ints, Ints, Results]:  # fmt: skip
     """``step_layer`` with one corner for all rows; streams without "diff" columns only."""
     lefts, left_gone = opened(left, left_active)
@@ -104,7 +104,7 @@ class _Plain(StepIsj):
     join_layer = staticmethod(paper_layer)
 
     def local(
-        self, side: Side, active: Ints, expired: int, layer: int, at: int, before: Fabric,
+        self, side: CellSide, active: Ints, expired: int, layer: int, at: int, before: Fabric,
         made: Fabric, sharing: Sharing, stop: int, counts: Ints, shares: Ints,
     ) -> tuple[Ints, Fabric, int]:  # fmt: skip
         if layer < stop:

@@ -10,13 +10,13 @@ from __future__ import annotations
 import numpy as np
 
 from skyband.arrays import Ints, Mask
-from skyband.kernels.core.arrange import order_by_code
-from skyband.kernels.core.jit import jit
-from skyband.kernels.core.patient import kernel, patient
-from skyband.kernels.skyline.cells import Index, Side
-from skyband.kernels.skyline.fabric import GRAPH, Fabric, Sharing, local_sky
-from skyband.kernels.skyline.isj import LEFT, PRUNED, RIGHT, Results, join_layer, remaining
+from skyband.kernels.arrange import order_by_code
+from skyband.kernels.jit import jit
+from skyband.kernels.patient import kernel, patient
 from skyband.skyline.isj import NO_FABRIC, Isj
+from skyband.skyline.kernels.cells import CellSide, Index
+from skyband.skyline.kernels.fabric import GRAPH, Fabric, Sharing, local_sky
+from skyband.skyline.kernels.isj import LEFT, PRUNED, RIGHT, Results, join_layer, remaining
 from skyband.skyline.lsj import Lsj
 
 __all__ = ["AnewIsj", "AnewLsj", "StepIsj", "StepLsj", "by_cell", "left_over", "opened"]
@@ -25,7 +25,7 @@ _local = patient(local_sky)
 
 
 @jit
-def by_cell(side: Side, active: Ints) -> Index:
+def by_cell(side: CellSide, active: Ints) -> Index:
     """The active rows of a side in the order of their cells."""
     order, starts = order_by_code(side.cell[active], len(side.cells))
     used = np.empty(len(side.cells), np.int64)
@@ -38,7 +38,7 @@ def by_cell(side: Side, active: Ints) -> Index:
 
 
 @jit
-def opened(side: Side, active: Ints) -> tuple[Index, Mask]:
+def opened(side: CellSide, active: Ints) -> tuple[Index, Mask]:
     """What a layer starts with on one side: an index of its active rows, and none of them gone."""
     return by_cell(side, active), np.zeros(len(side.cell), np.bool_)
 
@@ -57,8 +57,8 @@ def left_over(
 
 @kernel
 def step_layer(
-    left: Side, left_active: Ints, left_sky: Ints, right: Side, right_active: Ints, right_sky: Ints,
-    results: Results, counts: Ints,
+    left: CellSide, left_active: Ints, left_sky: Ints, right: CellSide, right_active: Ints,
+    right_sky: Ints, results: Results, counts: Ints,
 ) -> tuple[Ints, Ints, Results]:  # fmt: skip
     """One layer, with indexes of its own; returns the rows left over, and the results."""
     lefts, left_gone = opened(left, left_active)
@@ -108,7 +108,7 @@ class StepIsj(Isj):
         return (pairs[:, LEFT].copy(), pairs[:, RIGHT].copy()), made
 
     def local(
-        self, side: Side, active: Ints, expired: int, layer: int, at: int, before: Fabric,
+        self, side: CellSide, active: Ints, expired: int, layer: int, at: int, before: Fabric,
         made: Fabric, sharing: Sharing, stop: int, counts: Ints, shares: Ints,
     ) -> tuple[Ints, Fabric, int]:  # fmt: skip
         """The local skyline of one side in one layer, as ``local_sky`` has it."""

@@ -12,15 +12,23 @@ import numpy as np
 
 from lab.experiments.lsj_stepwise import by_cell
 from skyband.arrays import Ints, Mask
-from skyband.kernels.core.jit import jit
-from skyband.kernels.core.patient import kernel
-from skyband.kernels.core.room import with_room
-from skyband.kernels.skyline.cells import Index, Side, corners, thinned
-from skyband.kernels.skyline.dominance import dominates
-from skyband.kernels.skyline.fabric import Fabric, Sharing, recomputed
-from skyband.kernels.skyline.isj import LEFT, PRUNED, RIGHT, Results, Start, join_layer, remaining
+from skyband.kernels.arrange import with_room
+from skyband.kernels.jit import jit
+from skyband.kernels.patient import kernel
 from skyband.query.skyline import SkylineJoin
 from skyband.skyline.isj import NO_FABRIC, Isj
+from skyband.skyline.kernels.cells import CellSide, Index, corners, thinned
+from skyband.skyline.kernels.dominance import dominates
+from skyband.skyline.kernels.fabric import Fabric, Sharing, recomputed
+from skyband.skyline.kernels.isj import (
+    LEFT,
+    PRUNED,
+    RIGHT,
+    Results,
+    SideStart,
+    join_layer,
+    remaining,
+)
 
 __all__ = ["WitnessIsj"]
 
@@ -42,7 +50,7 @@ def _risen(corner: Ints, rest: Index, bound: Ints, known: Mask) -> Mask:
 
 @jit
 def _settled(
-    side: Side, others: Index, risen: Mask, witness: Ints, one: int, two: int, gone: Mask
+    side: CellSide, others: Index, risen: Mask, witness: Ints, one: int, two: int, gone: Mask
 ) -> None:
     """Mark the rows without partners, and those whose witness is still good; drop the others."""
     for row in range(len(side.cell)):
@@ -55,7 +63,7 @@ def _settled(
 
 @jit
 def _find_witnesses(
-    side: Side, rest: Index, bound: Ints, results: Results, is_left: bool, expired: Ints,
+    side: CellSide, rest: Index, bound: Ints, results: Results, is_left: bool, expired: Ints,
     witness: Ints, counts: Ints,
 ) -> None:  # fmt: skip
     """Look for a witness of every row of an index."""
@@ -90,8 +98,8 @@ def _find_witnesses(
 
 @kernel
 def witness_window(
-    left: Side, right: Side, starts: tuple[Start, Start], witness: tuple[Ints, Ints],
-    bound: tuple[Ints, Ints], known: tuple[Mask, Mask], counts: Ints, local_counts: Ints,
+    left: CellSide, right: CellSide, starts: tuple[SideStart, SideStart], witness: tuple[Ints,
+    Ints], bound: tuple[Ints, Ints], known: tuple[Mask, Mask], counts: Ints, local_counts: Ints,
 ) -> tuple[Ints, Ints, int]:  # fmt: skip
     """``join_window`` without the rows that have a witness; streams without "diff" columns only.
 

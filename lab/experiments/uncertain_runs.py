@@ -16,10 +16,10 @@ import pyarrow as pa
 
 import skyband as sb
 from skyband.arrays import Ints
-from skyband.kernels.uncertain import queue
-from skyband.kernels.uncertain.types import KEEP
+from skyband.uncertain.base import Semantics
+from skyband.uncertain.kernels import queue
+from skyband.uncertain.kernels.types import KEEP
 from skyband.uncertain.scsq import BufferedQueue
-from skyband.uncertain.semantics import Semantics
 
 __all__ = [
     "ALGORITHMS", "OURS", "PRINTED", "Point", "Stream", "as_printed", "measure", "needed",

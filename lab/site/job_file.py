@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, fields
 
-from skyband.jobs import keys
-from skyband.jobs.keys import Keys
+from skyband.jobs import allowed_keys as keys
+from skyband.jobs.allowed_keys import KeyTypes
 from skyband.query import KINDS
 
 __all__ = ["MEANINGS", "job_file_page"]
@@ -97,7 +97,7 @@ def job_file_page() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _kinds(title: str, word: str, every: Mapping[str, Keys]) -> Iterator[str]:
+def _kinds(title: str, word: str, every: Mapping[str, KeyTypes]) -> Iterator[str]:
     listed = ", ".join(f"`{name}`" for name in every)
     yield from ("", f"## {title}", "", f"`{word}` has a `kind`: {listed}.")
     for name, found in every.items():
@@ -120,7 +120,7 @@ def _queries() -> Iterator[str]:
             yield f"| `{each.name}` | {'yes' if needed else ''} | {default} |"
 
 
-def _table(found: Keys) -> list[str]:
+def _table(found: KeyTypes) -> list[str]:
     rows = ["| key | type | needed | meaning |", "|---|---|---|---|"]
     for name, kind in {**found.needed, **found.optional}.items():
         needed = "yes" if name in found.needed else ""

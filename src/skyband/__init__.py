@@ -35,7 +35,7 @@ from skyband.window import CountWindow, DecayWindow, LandmarkWindow, TimeWindow
 if TYPE_CHECKING:
     from skyband.answers.answer import Answer
     from skyband.answers.position import Position
-    from skyband.embedded.live import live
+    from skyband.embedded.live_view import live
     from skyband.embedded.monitor import Monitor
     from skyband.embedded.run import rank, watch
     from skyband.embedded.sources import Source
@@ -77,7 +77,7 @@ _ENGINES = {
     "Position": "skyband.answers.position",
     "Source": "skyband.embedded.sources",
     "explain": "skyband.engine.explain",
-    "live": "skyband.embedded.live",
+    "live": "skyband.embedded.live_view",
     "rank": "skyband.embedded.run",
     "watch": "skyband.embedded.run",
 }

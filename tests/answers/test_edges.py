@@ -15,7 +15,7 @@ import pytest
 import oracle
 import skyband as sb
 from skyband import registry
-from skyband.answers.later import Later
+from skyband.answers.tables import LazyTable
 from support import command_line, conformance, sending, streams
 
 SECOND = 1_000_000
@@ -176,7 +176,7 @@ def test_the_table_of_an_answer_is_built_when_it_is_read() -> None:
     batches = [pa.table({"ts": [t], "id": [t], "score": [float(t % 5)]}) for t in range(12)]
     found = [answer for batch in batches for answer in monitor.push(batch)]
     every = [answer._all for answer in found]
-    assert all(isinstance(answers.made, Later) for answers in every)
+    assert all(isinstance(answers.made, LazyTable) for answers in every)
     assert not any(answers.made._table for answers in every)
     assert [answer.table["id"].to_pylist() for answer in found] == [[1], [3], [4], [4], [9]]
     assert [answer.changes.num_rows for answer in found] == [1, 2, 2, 0, 2]

@@ -91,7 +91,7 @@ def test_live_draws_over_itself_in_a_terminal(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
-    monkeypatch.setattr("skyband.embedded.live._PAUSE", 0.0)
+    monkeypatch.setattr("skyband.embedded.live_view._PAUSE", 0.0)
     sb.live(ROWS, QUERY)
     assert capsys.readouterr().out.count("\x1b[4A\x1b[J") == 3  # the last one is drawn again
 

@@ -87,7 +87,7 @@ class TestFormats:
         self, flows: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         from skyband.engine.board import BoardSession
-        from skyband.kernels.core import notice
+        from skyband.kernels import notice
 
         now, push = [0.0], BoardSession.push_each
 

@@ -64,11 +64,11 @@ class TestStandardInput:
 
     def test_later_lines_are_parsed_for_the_columns_needed(self) -> None:
         from skyband.cli.stdin import stdin_batches
-        from skyband.embedded.sources import Reading
+        from skyband.embedded.sources import ReadSettings
 
         for text in ('{"a": 1, "b": "x"}\n' * 5, "a,b\n" + "1,x\n" * 5):
             source: Any = Trickle(text.encode(), 10)
-            tables = list(stdin_batches(source, Reading(needed=lambda schema: ["a"])))
+            tables = list(stdin_batches(source, ReadSettings(needed=lambda schema: ["a"])))
             assert tables[0].column_names == ["a", "b"]
             assert {tuple(table.column_names) for table in tables[1:]} == {("a",)}
             assert [row for t in tables for row in t["a"].to_pylist()] == [1] * 5

@@ -26,7 +26,7 @@ from support.command_line import FIVE_MINUTES, good, run  # noqa: E402
 
 def required(kind: type[Query]) -> list[str]:
     """The options that a query must have, as its help shows them."""
-    from skyband.cli.options import example_of
+    from skyband.cli.verbs import example_of
 
     words = example_of(kind).partition(" --time")[0].split()
     return words[next(i for i, word in enumerate(words) if word.startswith("--")) :]
@@ -45,7 +45,7 @@ class TestFields:
                     assert f"--{each.name.replace('_', '-')}" in text, (kind, each.name)
 
     def test_fields_do_not_collide_with_common_options(self) -> None:
-        from skyband.cli.options import common_parameters
+        from skyband.cli.verbs import common_parameters
 
         for kind in Query.__subclasses__():
             own = {p.name for p in cli_fields.field_parameters(kind)}

@@ -11,7 +11,7 @@ pytest.importorskip("typer")
 import skyband as sb
 from skyband import registry
 from skyband.cli import warm
-from skyband.kernels.core import records
+from skyband.kernels import records
 from support.command_line import bad, run
 
 ALL = list(warm.cases(()))
@@ -41,7 +41,7 @@ def test_a_case_runs_and_answers(name: str, monkeypatch: pytest.MonkeyPatch) -> 
 def test_the_verb(monkeypatch: pytest.MonkeyPatch) -> None:
     ran: list[sb.Query] = []
     monkeypatch.setattr(warm, "_run", lambda query, table: ran.append(query))
-    monkeypatch.setattr("skyband.kernels.core.patient.hurry", lambda: None)
+    monkeypatch.setattr("skyband.kernels.patient.hurry", lambda: None)
     result = run("warm", "skyline")
     assert result.exit_code == 0
     assert {query.kind for query in ran} == {"Skyline"}
@@ -52,7 +52,7 @@ def test_the_verb(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_jobs_need_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     compiled: list[str] = []
     monkeypatch.setattr(warm, "cases", lambda names: [])
-    monkeypatch.setattr("skyband.kernels.core.patient.hurry", lambda: None)
+    monkeypatch.setattr("skyband.kernels.patient.hurry", lambda: None)
     own = records.match_records
 
     def matched(*given: Any) -> int:

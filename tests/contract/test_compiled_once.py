@@ -15,9 +15,9 @@ from test_conformance import pushes, query_of
 import skyband as sb
 from skyband import registry
 from skyband.frequency import exact
+from skyband.frequency.kernels.best_codes import best_of_runs
 from skyband.fused.scores import scorer
-from skyband.kernels.core import patient
-from skyband.kernels.frequency.best_codes import best_of_runs
+from skyband.kernels import patient
 from support import conformance
 from support.shards import sharded
 from support.suites import settings_of

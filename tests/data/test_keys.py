@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import skyband
 from skyband.data.keys import KeyIndex, hash_array, hash_columns, is_key_type
 from skyband.errors import EngineError, SchemaError
-from skyband.kernels.core import hashing
+from skyband.kernels import hashing
 
 pytestmark = pytest.mark.nojit
 

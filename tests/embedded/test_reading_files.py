@@ -17,7 +17,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import skyband as sb
-from skyband.embedded import ahead, formats, text_files
+from skyband.embedded import formats, text_files
+from skyband.embedded import read_ahead as ahead
 from skyband.embedded.sources import batches_of
 from skyband.engine.chunks import chunks_of
 from skyband.engine.session import Session

@@ -13,7 +13,7 @@ import pytest
 import skyband as sb
 from skyband.data.keys import hash_array
 from skyband.frequency.fsw import Fsw
-from skyband.kernels.frequency.fsw_rows import SIZE, cell_of
+from skyband.frequency.kernels.fsw import SIZE, cell_of
 
 PANES, ROWS = 4, 25
 

@@ -18,7 +18,7 @@ from skyband.data.group_table import GroupTable
 from skyband.engine.clock import clock_for
 from skyband.engine.intake import Intake
 from skyband.engine.per_group import make_synopsis
-from skyband.fused.ids import IdKeys
+from skyband.fused.live_reports import IdKeys
 from support import conformance, streams
 from support.fused_cases import ALL, COMBINES, EXACT, fused, scores, table
 

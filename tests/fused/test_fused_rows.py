@@ -11,7 +11,7 @@ import pytest
 
 import oracle
 import skyband as sb
-from skyband.fused.guard import Guard
+from skyband.fused.base import Guard
 from support import conformance, results, streams
 from support.fused_cases import ALL, fused, scores, table
 
@@ -232,7 +232,9 @@ def test_a_function_that_returns_no_score_an_object() -> None:
 def test_a_function_that_fails_midway_changes_nothing(
     algorithm: str, by: tuple[str, ...], window: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("skyband.fused.live.STRETCH", 2)  # so that part of the batch is done before
+    monkeypatch.setattr(
+        "skyband.fused.live_reports.STRETCH", 2
+    )  # so that part of the batch is done before
     wrong: list[str] = []
 
     def combine(values: Any) -> Any:

@@ -14,7 +14,7 @@ import pytest
 
 import skyband as sb
 from skyband.jobs import parse_job, run_job
-from skyband.jobs.local.run import LocalJob
+from skyband.jobs.local.local_job import LocalJob
 from skyband.query import KINDS, Query
 
 WINDOW = {"size": 50, "slide": 10, "lateness": 5}

@@ -11,7 +11,7 @@ import pytest
 
 import skyband as sb
 from skyband.jobs import check_ready, explain, load_job, problems_of
-from skyband.jobs.lines import Lines
+from skyband.jobs.parsing import LineIndex
 from support import command_line
 
 FAULTY = """\
@@ -155,7 +155,7 @@ close = true
 
 
 def test_lines_of_tables_and_keys() -> None:
-    lines = Lines(
+    lines = LineIndex(
         """a = 1 # b = 2
 "quoted.not" = 3
 text = '''

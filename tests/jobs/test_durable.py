@@ -16,8 +16,8 @@ import skyband as sb
 from skyband.data.durable import write_whole
 from skyband.jobs import parse_job, run_job
 from skyband.jobs.local.checkpoint import Batch, Checkpoint
-from skyband.jobs.local.journal import BLOCK, Journal, Packed
-from skyband.jobs.local.run import LocalJob, run_local
+from skyband.jobs.local.journal import BLOCK, Journal, PackedRows
+from skyband.jobs.local.local_job import LocalJob, run_local
 from support.local_jobs import job, out, rows, wanted, written
 
 
@@ -29,7 +29,7 @@ class TestJournal:
         log = Journal.begun(path, 0)
         for size in groups:
             for _ in range(size):
-                log.append({"n": number}, Packed.of(bytes([number]) * 300))
+                log.append({"n": number}, PackedRows.of(bytes([number]) * 300))
                 number += 1
             log.sync()
         log.close()
@@ -78,9 +78,9 @@ class TestJournal:
         other = self.made(tmp_path, [1, 1, 1, 1]).read_bytes()
         path = tmp_path / "own"
         log = Journal.begun(path, 0)
-        log.append({"n": 0}, Packed.of(b"a"))
+        log.append({"n": 0}, PackedRows.of(b"a"))
         log.sync()
-        log.append({"n": 1}, Packed.of(other))
+        log.append({"n": 1}, PackedRows.of(other))
         log.sync()
         log.close()
         path.write_bytes(path.read_bytes()[: -2 * BLOCK])
@@ -204,7 +204,7 @@ def test_a_bad_record_of_a_file_is_a_dead_letter(tmp_path: Path, name: str, toge
 def test_bad_records_are_the_same_after_a_crash(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("skyband.jobs.local.run._SAVE_EVERY", 3600)
+    monkeypatch.setattr("skyband.jobs.local.local_job._SAVE_EVERY", 3600)
     texts = {f"b{i}{name.split('_')[0]}_{name.split('_')[1]}": text
              for i, each in enumerate(BAD.values()) for name, text in each.items()}  # fmt: skip
     files(tmp_path, **GOOD, **texts)

@@ -14,8 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import skyband as sb
-from skyband.jobs import explain, first_records, parse_job
-from skyband.jobs.first_batch import job_split, seconds_per_batch, sharded
+from skyband.jobs import explain, parse_job
+from skyband.jobs.spark import first_batch as first_records
+from skyband.jobs.spark.first_batch import job_split, seconds_per_batch, sharded
 from skyband.spark import sharding
 from skyband.spark.checkpoint import Claim, recorded_shards
 from skyband.spark.plan import BoardPlan

@@ -18,7 +18,7 @@ import pytest
 import skyband as sb
 from skyband.jobs import parse_job, run_job
 from skyband.jobs.local.checkpoint import Batch, Checkpoint
-from skyband.jobs.local.run import run_local
+from skyband.jobs.local.local_job import run_local
 from support.local_jobs import WINDOW, job, out, rows, wanted, written
 
 

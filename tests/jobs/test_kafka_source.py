@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 
 import skyband as sb
-from skyband.jobs.local import messages, topic_reader
+from skyband.jobs.local import messages
+from skyband.jobs.local import messages as topic_reader
 from support import kafka_broker
 from support.kafka_topics import create, remove, rows, send, source
 
@@ -158,7 +159,7 @@ def test_a_topic_that_is_not_there(servers: str) -> None:
     reader.close()  # which does nothing
 
 
-def everything(reader: messages.Kafka) -> list[dict[str, Any]]:
+def everything(reader: messages.KafkaSource) -> list[dict[str, Any]]:
     """All batches of a topic: rows, places, origins, and letters."""
     place, found = None, []
     while (taken := reader.take(place, last=True)) is not None:

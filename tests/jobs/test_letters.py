@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 import skyband as sb
-from skyband.data.ipc import table_from
-from skyband.data.letters import LETTERS, RAW, UNREAD, Carried
+from skyband.data.arrow_store import table_from
+from skyband.data.letters import LETTERS, RAW, UNREAD, CarriedColumns
 from skyband.jobs import parse_job
 from skyband.spark.bucket import Bucket
 from skyband.spark.plan import BoardPlan
@@ -22,7 +22,9 @@ from support import kafka_broker, spark_session, spark_simulator
 
 TOPK = sb.TopK(k=2, score="score", id="id", time="ts", window=sb.TimeWindow(10))
 ORIGIN = {"topic": "t", "partition": "p", "offset": "o"}
-CARRIED = Carried("not JSON of the schema", ORIGIN, ("ts", "id", "score", "note"), letters=True)
+CARRIED = CarriedColumns(
+    "not JSON of the schema", ORIGIN, ("ts", "id", "score", "note"), letters=True
+)
 READ = pa.table(
     {
         "ts": [1, None, 3, 4, None, None],
@@ -38,7 +40,9 @@ READ = pa.table(
 )
 
 
-def packed(plan: Any, source: str, carried: Carried, table: pa.Table) -> list[dict[str, Any]]:
+def packed(
+    plan: Any, source: str, carried: CarriedColumns, table: pa.Table
+) -> list[dict[str, Any]]:
     run = summariser(plan, source, carried)
     return [row for batch in run(iter(table.to_batches())) for row in batch.to_pylist()]
 
@@ -80,11 +84,11 @@ class TestSummaries:
         plan = spark_simulator.plan_of(TOPK, {"": READ})
         table = READ.slice(first) if first == 1 else READ.slice(first, 1)
         with pytest.raises(sb.DataError, match=told):
-            packed(plan, "", Carried("not JSON of the schema", ORIGIN), table)
+            packed(plan, "", CarriedColumns("not JSON of the schema", ORIGIN), table)
 
     def test_without_letters_they_are_counted(self) -> None:
         plan = spark_simulator.plan_of(TOPK, {"": READ}, on_bad="skip")
-        rows = packed(plan, "", Carried("not JSON of the schema", ORIGIN), READ)
+        rows = packed(plan, "", CarriedColumns("not JSON of the schema", ORIGIN), READ)
         assert sum(row["rows_bad"] for row in rows) == 5
         assert not any(row["letters"] for row in rows)
 
@@ -115,7 +119,7 @@ class TestSummaries:
             plan = BoardPlan({"": replace(plan.first, letters=wanted)}, alone=True)
             (label,) = plan.labels
             store, found = spark_simulator.Memory(), []
-            rows = packed(plan, "", Carried(letters=wanted), table)
+            rows = packed(plan, "", CarriedColumns(letters=wanted), table)
             buckets = {row["bucket"] for row in rows}
             for watermark, blobs in ((0, [row["payload"] for row in rows]), (10_000, [])):
                 bucket = Bucket(plan, label, store)
@@ -177,7 +181,7 @@ def lines(folder: Path) -> list[dict[str, Any]]:
 class TestJobs:
     def test_letters_of_a_job_with_shards(self, spark: Any, tmp_path: Path) -> None:
         """Unreadable lines, a value out of bounds, NaN, one report too many; then a second run."""
-        from skyband.jobs.run import run
+        from skyband.jobs.spark.run_job import run
 
         rows = [
             {"ts": t, "id": f"i{t % 7}", "v": t % 10 / 10, "s": "r1" if t % 14 < 7 else "r2"}
@@ -230,25 +234,25 @@ class TestJobs:
         assert sorted(lines(tmp_path / "out"), key=key) == want.to_pylist()
 
     def test_letters_that_cannot_be_written_stop_the_job(self, spark: Any, tmp_path: Path) -> None:
-        from skyband.jobs.run import run
-        from skyband.jobs.sinks import Files
+        from skyband.jobs.sinks.files import FilesSink
+        from skyband.jobs.spark.run_job import run
 
         (tmp_path / "in").mkdir()
         (tmp_path / "in" / "1.json").write_text("{oops\n")
         told = parse_job(job(tmp_path, shards=1))
         with pytest.MonkeyPatch.context() as patch:
 
-            def full(self: Files, batch: int, rows: Any) -> None:
+            def full(self: FilesSink, batch: int, rows: Any) -> None:
                 raise OSError(28, "No space left on device")
 
-            patch.setattr(Files, "write", full)
+            patch.setattr(FilesSink, "write", full)
             with pytest.raises(sb.EngineError, match="No space left on device"):
                 run(told, spark)
         run(told, spark)
         assert [letter["record"] for letter in lines(tmp_path / "bad")] == ["{oops"]
 
     def test_a_first_start_that_fails_claims_nothing(self, spark: Any, tmp_path: Path) -> None:
-        from skyband.jobs.run import run
+        from skyband.jobs.spark.run_job import run
 
         (tmp_path / "in").mkdir()
         (tmp_path / "in" / "1.json").write_text('{oops\n{"ts": 1}\n')

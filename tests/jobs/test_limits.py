@@ -17,8 +17,8 @@ import pytest
 import skyband as sb
 from skyband.jobs import parse_job
 from skyband.jobs.limits import NO_NUL, SIGNED, YEARS, row_limits
-from skyband.jobs.local.run import LocalJob, run_local
-from skyband.jobs.sinks import sink_of
+from skyband.jobs.local.local_job import LocalJob, run_local
+from skyband.jobs.sinks.files import sink_of
 from support.local_jobs import job, out, rows, written
 
 MOST = 2**63 - 1
@@ -279,7 +279,7 @@ def test_a_job_on_spark_does_the_same(spark: Any, tmp_path: Path, dsn: str) -> N
     """A board with a family, whose queries have other sinks."""
     import psycopg
 
-    from skyband.jobs.run import run
+    from skyband.jobs.spark.run_job import run
 
     at = datetime(2026, 1, 5, tzinfo=UTC)
     first = table((at, "a", 1, 0), (at, "b\0", 9, 0), (at + timedelta(days=400_000), "c", 1, 0))

@@ -12,7 +12,7 @@ import pytest
 
 import skyband as sb
 from skyband.data.letters import LETTERS
-from skyband.jobs.listed import Listed
+from skyband.jobs.spark.starting import Listed
 
 
 def entry(path: Path, listing: int) -> str:
@@ -65,7 +65,7 @@ def test_other_file_systems_are_left_to_spark(tmp_path: Path) -> None:
 
 @pytest.mark.spark
 def test_what_a_job_does(spark: Any, caplog: pytest.LogCaptureFixture) -> None:
-    from skyband.jobs.batches import Target, Writer
+    from skyband.jobs.spark.batches import BatchWriter, SinkColumns
     from skyband.spark.stages import GIVEN_DDL
 
     class Kept:
@@ -86,11 +86,11 @@ def test_what_a_job_does(spark: Any, caplog: pytest.LogCaptureFixture) -> None:
     frame = spark.createDataFrame([(None, None, None)], GIVEN_DDL)
     answers = pa.schema([("window_end", pa.int64())])
 
-    def written(dead: Kept | None, **more: Any) -> Writer:
-        targets = [Target(Kept(), "payload", answers, "best")]
+    def written(dead: Kept | None, **more: Any) -> BatchWriter:
+        targets = [SinkColumns(Kept(), "payload", answers, "best")]
         if dead is not None:
-            targets.append(Target(dead, "letters", LETTERS))
-        made = Writer(targets, lambda: None, lambda _: letters, **more)
+            targets.append(SinkColumns(dead, "letters", LETTERS))
+        made = BatchWriter(targets, lambda: None, lambda _: letters, **more)
         made(frame, 3)
         return made
 

@@ -15,9 +15,9 @@ import pytest
 import skyband as sb
 from skyband.embedded import formats
 from skyband.jobs import parse_job
-from skyband.jobs.job import Section
-from skyband.jobs.local.files import Files
-from skyband.jobs.local.run import LocalJob, run_local
+from skyband.jobs.job import JobSection
+from skyband.jobs.local.files import FileSource
+from skyband.jobs.local.local_job import LocalJob, run_local
 
 QUERY: dict[str, Any] = {"kind": "TopK", "k": 2, "score": "x", "id": "id", "time": "ts"}
 WINDOW = {"size": 50, "slide": 10}
@@ -96,7 +96,7 @@ def test_a_file_dated_in_the_future_is_read(
     path = tmp_path / "in" / "b.parquet"
     os.utime(path, (4e9, 4e9))
     settings = {"path": str(tmp_path / "in")}
-    source = Files("[source]", Section("files", settings), tmp_path / "record")
+    source = FileSource("[source]", JobSection("files", settings), tmp_path / "record")
     time.sleep(0.3)  # until the other one is complete
     found = source.take(source.first, last=False)
     assert found is not None
@@ -133,8 +133,8 @@ def test_row_groups_are_not_cut_to_fill_up_batches(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     for number in range(3):
         pq.write_table(hour(number), tmp_path / "in" / f"{number}.parquet", row_group_size=25)
-    section = Section("files", {"path": str(tmp_path / "in")})
-    source = Files("[source]", section, tmp_path / "files")
+    section = JobSection("files", {"path": str(tmp_path / "in")})
+    source = FileSource("[source]", section, tmp_path / "files")
     source.rows_per_batch = 60
     place, batches = source.first, []
     while (found := source.take(place, last=True)) is not None:

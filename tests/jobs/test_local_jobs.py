@@ -16,10 +16,10 @@ import pytest
 
 import skyband as sb
 from skyband.jobs import parse_job, run_job
-from skyband.jobs.job import Section
+from skyband.jobs.job import JobSection
 from skyband.jobs.local.checkpoint import Checkpoint
-from skyband.jobs.local.files import Files
-from skyband.jobs.local.run import LocalJob, run_local
+from skyband.jobs.local.files import FileSource
+from skyband.jobs.local.local_job import LocalJob, run_local
 from skyband.jobs.local.sources import make_source
 from support.local_jobs import QUERIES, job, out, query_of, rows, wanted, written
 
@@ -69,7 +69,7 @@ def test_new_files_are_read_as_they_appear(tmp_path: Path) -> None:
 
 
 def test_a_restart_reads_each_row_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("skyband.jobs.local.run._SAVE_EVERY", 3600)
+    monkeypatch.setattr("skyband.jobs.local.local_job._SAVE_EVERY", 3600)
     written(tmp_path, rows(3))
     running = LocalJob(parse_job(job(tmp_path)))
     steps = running.steps(lambda: False)
@@ -89,7 +89,9 @@ def test_a_restart_reads_each_row_once(tmp_path: Path, monkeypatch: pytest.Monke
 def test_a_line_that_a_crash_cut_off_is_removed(tmp_path: Path) -> None:
     written(tmp_path, rows(1))
     (tmp_path / "lots").write_bytes(b'[]\n[["a"')
-    source = Files("[source]", Section("files", {"path": str(tmp_path / "in")}), tmp_path / "lots")
+    source = FileSource(
+        "[source]", JobSection("files", {"path": str(tmp_path / "in")}), tmp_path / "lots"
+    )
     assert source.take(source.first, last=True) is not None
     assert (tmp_path / "lots").read_bytes().startswith(b'[]\n[["/')
 
@@ -234,7 +236,7 @@ def test_lines_from_a_socket(tmp_path: Path) -> None:
 
 def test_a_generated_stream_can_be_read_again(tmp_path: Path) -> None:
     source = {"kind": "rate", "rows_per_batch": 5, "columns": {"ts": "timestamp", "n": "value"}}
-    rate = make_source("", Section("rate", source), tmp_path)
+    rate = make_source("", JobSection("rate", source), tmp_path)
     one = rate.take(None, last=False)
     assert one is not None
     two = rate.take(one[1], last=False)
@@ -246,7 +248,7 @@ def test_a_generated_stream_can_be_read_again(tmp_path: Path) -> None:
 @pytest.mark.spark
 def test_several_queries_on_spark(spark: Any, tmp_path: Path) -> None:
     """One streaming query answers them all; the last windows wait for the watermark."""
-    from skyband.jobs.run import run
+    from skyband.jobs.spark.run_job import run
 
     tables = rows(2)
     written(tmp_path, tables[:1])

@@ -87,7 +87,8 @@ def test_a_job_on_spark_looks_at_its_topic(
 ) -> None:
     """Of three partitions one is empty; one ends with the mark of a transaction."""
     pytest.importorskip("pyspark")
-    from skyband.jobs import first_batch, first_records
+    from skyband.jobs.spark import first_batch
+    from skyband.jobs.spark import first_batch as first_records
     from skyband.spark import sharding
 
     create(servers, "looked-in", partitions=3)

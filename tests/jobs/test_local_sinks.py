@@ -15,7 +15,7 @@ import pytest
 
 import skyband as sb
 from skyband.jobs import explain, parse_job, run_job
-from skyband.jobs.local.run import LocalJob, run_local
+from skyband.jobs.local.local_job import LocalJob, run_local
 from support.local_jobs import QUERIES, job, out, query_of, rows, wanted, written
 
 
@@ -41,7 +41,7 @@ class Receiver(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def receiver(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, type[Receiver]]]:
-    monkeypatch.setattr("skyband.jobs.webhook._FIRST_WAIT", 0.001)
+    monkeypatch.setattr("skyband.jobs.sinks.webhook._FIRST_WAIT", 0.001)
     kind = type("Mine", (Receiver,), {"got": [], "tries": {}})
     server = HTTPServer(("127.0.0.1", 0), kind)
     thread = threading.Thread(target=server.serve_forever, daemon=True)

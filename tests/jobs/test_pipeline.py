@@ -250,7 +250,7 @@ def test_the_verb_explains_and_complains(tmp_path: Path) -> None:
 @pytest.mark.spark
 class TestRuns:
     def test_files_to_files_twice(self, spark: Any, tmp_path: Path) -> None:
-        from skyband.jobs.run import run
+        from skyband.jobs.spark.run_job import run
 
         stream = streams.stream(9, 120, step=3, batches=4, start=1_000)
         batches = [table.select(["ts", "id", "g", "score"]) for table in stream.batches]
@@ -290,7 +290,7 @@ class TestRuns:
             run(told, spark)
 
     def test_lines_that_are_not_json(self, spark: Any, tmp_path: Path) -> None:
-        from skyband.jobs.starting import start
+        from skyband.jobs.spark.starting import start
 
         lines = [{"ts": 1_000 + n, "id": f"i{n}", "score": float(n % 7)} for n in range(60)]
         sent = [json.dumps(line) for line in lines]

@@ -47,7 +47,7 @@ def stored(dsn: str, table: str) -> str:
 
 
 def sink(dsn: str, table: str, run: str, query: str = "job", groups: tuple[str, ...] = ()) -> Any:
-    from skyband.jobs.postgres import Postgres
+    from skyband.jobs.sinks.postgres import Postgres
 
     made = Postgres(dsn, None, table, query, groups=groups)
     made.open(run)
@@ -131,10 +131,10 @@ class TestRuns:
             sink(dsn, "mine", "b", "two")
 
     def test_two_jobs_with_queries_of_one_name_do_not_share_a_table(self, dsn: str) -> None:
-        from skyband.jobs.job import Section
-        from skyband.jobs.sinks import make_sink
+        from skyband.jobs.job import JobSection
+        from skyband.jobs.sinks.files import make_sink
 
-        section = Section("postgres", {"dsn": dsn, "dsn_env": None, "table": "ours"})
+        section = JobSection("postgres", {"dsn": dsn, "dsn_env": None, "table": "ours"})
         make_sink(section, "[sink]", "first", "busiest").open("a")
         make_sink(section, "[sink]", "first", "busiest").open("b")
         with pytest.raises(sb.EngineError, match="written by the job 'first/busiest'"):
@@ -155,7 +155,7 @@ class TestRuns:
 
 
 def test_addresses(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from skyband.jobs.postgres import Postgres
+    from skyband.jobs.sinks.postgres import Postgres
 
     with pytest.raises(sb.QueryError, match="either dsn, or dsn_env"):
         Postgres(None, None, "t", "job")
@@ -203,7 +203,9 @@ def test_two_runs_of_the_verb_the_second_corrected(
     from support.command_line import good
 
     monkeypatch.setenv("BEST_DSN", dsn)
-    monkeypatch.setattr("skyband.jobs.run.session_of", lambda *_: spark_session.Kept(spark))
+    monkeypatch.setattr(
+        "skyband.jobs.spark.run_job.session_of", lambda *_: spark_session.Kept(spark)
+    )
     times = list(range(1_000, 1_060))
     first = pa.table({"ts": times, "id": [f"i{t}" for t in times], "score": [1.0] * 60})
     # The corrected input has other scores, and no rows between 1,020 and 1,040.

@@ -12,7 +12,7 @@ import pytest
 
 import skyband as sb
 from skyband.jobs import check_ready, explain, parse_job, problems_of, run_job
-from skyband.jobs.job import Section
+from skyband.jobs.job import JobSection
 from skyband.jobs.places import client_options
 from support.local_jobs import job, rows, written
 
@@ -134,7 +134,7 @@ def test_headers_and_addresses_come_from_the_environment(
 
 def test_options_and_storage_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KAFKA_PASSWORD", "hunter2")
-    section = Section(
+    section = JobSection(
         "kafka",
         {
             "options": {"sasl.username": "me"},
@@ -142,7 +142,7 @@ def test_options_and_storage_come_from_the_environment(monkeypatch: pytest.Monke
         },
     )
     assert client_options(section) == {"sasl.username": "me", "sasl.password": "hunter2"}
-    assert Section("files", {"storage_env": {"secret_key": "KAFKA_PASSWORD"}})["storage"] == {
+    assert JobSection("files", {"storage_env": {"secret_key": "KAFKA_PASSWORD"}})["storage"] == {
         "secret_key": "hunter2"
     }
 

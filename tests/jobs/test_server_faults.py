@@ -79,8 +79,8 @@ def test_postgres_is_stopped_and_started_again(
 ) -> None:
     import psycopg
 
-    from skyband.jobs.postgres import Postgres
-    from skyband.jobs.run import run
+    from skyband.jobs.sinks.postgres import Postgres
+    from skyband.jobs.spark.run_job import run
 
     faulty.write_inputs(tmp_path, ["one"], batches)
     table = f"outage_{times}"
@@ -148,7 +148,7 @@ DAMAGES: list[tuple[Damage, tuple[str, ...]]] = [
 
 
 def test_a_damaged_checkpoint_says_what_to_do(spark: Any, tmp_path: Path) -> None:
-    from skyband.jobs.run import run
+    from skyband.jobs.spark.run_job import run
 
     batches = faulty.flows(3)
     spark_session.write_batches(tmp_path / "in-flows", batches[:2])

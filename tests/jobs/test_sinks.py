@@ -22,7 +22,7 @@ if spark_session.missing():
     pytest.skip("the spark extra is not installed", allow_module_level=True)
 
 from skyband.jobs import load_job, parse_job, run_job
-from skyband.jobs.sinks import Files
+from skyband.jobs.sinks.files import FilesSink
 
 TABLE = pa.table({"window_end": [10, 10, 20], "score": [1.0, float("nan"), float("inf")]})
 
@@ -44,8 +44,8 @@ class Given:
             raise OSError("the disk is full")
 
 
-def files(folder: Path, form: str = "parquet", run: str = "r1") -> Files:
-    sink = Files("[sink]", str(folder), "a/b", form)
+def files(folder: Path, form: str = "parquet", run: str = "r1") -> FilesSink:
+    sink = FilesSink("[sink]", str(folder), "a/b", form)
     sink.open(run)
     return sink
 

@@ -124,7 +124,7 @@ def test_a_job_is_killed_then_stopped_and_goes_on(tmp_path: Path, address: str |
 @pytest.mark.spark
 def test_a_job_in_a_session_is_stopped_by_sigterm(spark: Any, tmp_path: Path) -> None:
     """It ends while it waits for more files; a process of its own is ended by Ctrl-C above."""
-    from skyband.jobs.run import run
+    from skyband.jobs.spark.run_job import run
 
     batches, sent = faulty.flows(2), list[Report]()
     want, _ = spark_session.embedded(faulty.QUERY, batches)

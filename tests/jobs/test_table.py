@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 
 import skyband as sb
-from skyband.data.ipc import table_to_bytes
+from skyband.data.arrow_store import table_to_bytes
 from skyband.jobs import parse_job
-from skyband.jobs.job import Section
+from skyband.jobs.job import JobSection
 
 SCHEMA = pa.schema(
     [
@@ -49,7 +49,7 @@ def name(spark: Any) -> Iterator[str]:
 
 
 def write(spark: Any, sink: Any, batch: int, table: pa.Table) -> None:
-    from skyband.jobs.batches import SparkRows
+    from skyband.jobs.spark.batches import SparkRows
 
     blob = table_to_bytes(table)
     frame = spark.createDataFrame([(blob, None)], "payload binary, letters binary")
@@ -68,9 +68,9 @@ def shown(spark: Any, name: str) -> dict[int, str]:
 
 @pytest.mark.spark
 def test_windows_are_replaced(spark: Any, tmp_path: Path, name: str) -> None:
-    from skyband.jobs.table import Table
+    from skyband.jobs.sinks.on_spark import Table
 
-    section = Section("table", {"table": name, "path": str(tmp_path / "data")})
+    section = JobSection("table", {"table": name, "path": str(tmp_path / "data")})
     sink = Table("[sink]", section, "busiest")
     sink.open("run")
     write(spark, sink, 0, answers((10, "ab"), (11, "cd")))
@@ -88,17 +88,17 @@ def test_windows_are_replaced(spark: Any, tmp_path: Path, name: str) -> None:
     assert spark.conf.get("spark.sql.sources.partitionOverwriteMode").lower() == "static"
     with pytest.raises(sb.EngineError, match=r"belongs to 'busiest'; give another table"):
         write(spark, Table("[sink]", section, "other"), 0, answers((11, "x")))
-    current = Section("table", {**section.settings, "current": True})
+    current = JobSection("table", {**section.settings, "current": True})
     with pytest.raises(sb.EngineError, match=r"made with current = false"):
         write(spark, Table("[sink]", current, "busiest"), 0, answers((11, "x")))
 
 
 @pytest.mark.spark
 def test_only_the_newest_window(spark: Any, tmp_path: Path, name: str) -> None:
-    from skyband.jobs.table import Table
+    from skyband.jobs.sinks.on_spark import Table
 
     settings = {"table": name, "path": str(tmp_path / "data"), "current": True}
-    sink = Table("[sink]", Section("table", settings), "it's")
+    sink = Table("[sink]", JobSection("table", settings), "it's")
     write(spark, sink, 0, answers((10, "ab"), (11, "cd")))
     assert shown(spark, name) == {11: "cd"}
     write(spark, sink, 1, answers())

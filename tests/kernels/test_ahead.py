@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 
 import skyband as sb
-from skyband.embedded.rehearsal import Seen
-from skyband.kernels.core import ahead
+from skyband.embedded.run import FirstBatches
+from skyband.kernels import compile_ahead as ahead
 from support.unwritten import VISIBLE
 
 pytestmark = pytest.mark.skipif(VISIBLE, reason="nothing is compiled")
@@ -38,10 +38,10 @@ def table() -> pa.Table:
 
 def rehearsed(source: Any, query: sb.Query, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The kernels that a rehearsal finds, the longest first."""
-    from skyband.kernels.core import patient
+    from skyband.kernels import patient
 
     monkeypatch.setitem(patient._told, "hurry", False)
-    seen = Seen({None: query})
+    seen = FirstBatches({None: query})
     for name, each in source.items() if isinstance(source, dict) else [(None, source)]:
         seen.note(name, each)
     assert seen.ready()
@@ -105,13 +105,13 @@ def run(code: str, cache: Path, **more: str) -> Any:
 
 
 def test_a_count_window_is_not_rehearsed() -> None:
-    seen = Seen({None: sb.TopK(k=1, score="score", window=sb.CountWindow(1_000))})
+    seen = FirstBatches({None: sb.TopK(k=1, score="score", window=sb.CountWindow(1_000))})
     seen.note(None, table())
     assert not seen.ready()
 
 
 def test_the_first_batch_is_let_go_when_the_second_comes() -> None:
-    seen = Seen({None: sb.TopK(k=1, score="score", time="ts", window=WINDOW)})
+    seen = FirstBatches({None: sb.TopK(k=1, score="score", time="ts", window=WINDOW)})
     batch: dict[str | None, Any] = {None: table()}
     batches = iter([batch, batch])
     read = seen.noting(lambda source, name: batches)("source", None)
@@ -125,9 +125,9 @@ def test_the_first_batch_is_let_go_when_the_second_comes() -> None:
 COMPILE = """
 import os, sys, numpy as np
 from pathlib import Path
-from skyband.kernels.core import ahead
-from skyband.kernels.core.arrange import counting_order
-from skyband.kernels.core.jit import cache_folder
+from skyband.kernels import compile_ahead as ahead
+from skyband.kernels.arrange import counting_order
+from skyband.kernels.jit import cache_folder
 
 kernel = counting_order.__wrapped__
 codes = np.array([1, 0], np.int32)

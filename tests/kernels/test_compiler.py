@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from numba.core import codegen
 
-from skyband.kernels.core import hashing, scan, sorting
-from skyband.kernels.core import jit as jit_module
-from skyband.kernels.core.jit import for_python, jit, piece
-from skyband.kernels.core.patient import interpreted, kernel_of
-from skyband.kernels.core.room import copy_rows, with_room
-from skyband.kernels.fused import guard, reports
+from skyband.fused.kernels import guard, reports
+from skyband.kernels import hashing, scan, sorting
+from skyband.kernels import jit as jit_module
+from skyband.kernels.arrange import copy_rows, with_room
+from skyband.kernels.jit import for_python, jit, piece
+from skyband.kernels.patient import interpreted, kernel_of
 from support.unwritten import VISIBLE
 
 pytestmark = pytest.mark.skipif(VISIBLE, reason="nothing is compiled")
@@ -147,7 +147,7 @@ def _same(one: Any, other: Any) -> None:
 
 
 def test_a_stand_in_runs_until_patience_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    from skyband.kernels.core import patient
+    from skyband.kernels import patient
 
     monkeypatch.setattr(jit_module, "cache_folder", lambda: None)
     monkeypatch.setitem(patient._told, "hurry", False)
@@ -161,7 +161,7 @@ def test_a_stand_in_runs_until_patience_ends(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_work_is_counted_as_a_kernel_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    from skyband.kernels.core import patient
+    from skyband.kernels import patient
 
     monkeypatch.setattr(jit_module, "cache_folder", lambda: None)
     monkeypatch.setitem(patient._told, "hurry", False)

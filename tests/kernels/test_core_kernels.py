@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skyband.kernels.core.arrange import arrival_numbers, counting_order, split_by_code
-from skyband.kernels.core.strings import prefix_keys
+from skyband.kernels.arrange import arrival_numbers, counting_order, split_by_code
+from skyband.kernels.strings import prefix_keys
 
 pytestmark = pytest.mark.nojit
 

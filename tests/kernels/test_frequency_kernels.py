@@ -12,11 +12,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from skyband.kernels.core.borrow import frozen
-from skyband.kernels.core.hashing import mix
-from skyband.kernels.frequency.counting import count_runs, grouped_keys, sum_runs
-from skyband.kernels.frequency.fsw import best
-from skyband.kernels.frequency.item_heap import (
+from skyband.frequency.kernels.counting import count_runs, grouped_keys, sum_runs
+from skyband.frequency.kernels.fsw import best
+from skyband.frequency.kernels.item_heap import (
     heapify,
     least,
     sift,
@@ -25,14 +23,16 @@ from skyband.kernels.frequency.item_heap import (
     table_remove,
     table_size,
 )
-from skyband.kernels.frequency.pushed import Pushed
-from skyband.kernels.frequency.spacesaving import (
+from skyband.frequency.kernels.spacesaving import (
     COUNTS,
     HITS,
     INSERTS,
     REMOVALS,
+    PaneItems,
     list_panes,
 )
+from skyband.kernels.borrow import frozen
+from skyband.kernels.hashing import mix
 from support.uncompiled import PARTS
 
 pytestmark = pytest.mark.nojit
@@ -258,9 +258,11 @@ def test_a_list_of_each_pane(
     words, shift = table_size(capacity)
     total = np.zeros(COUNTS, np.int64)
     stamp = np.arange(len(missing))
-    pushed = Pushed(stamp, hashes, weights, offsets, known, counts, errors, known_offsets, missing)
+    pushed = PaneItems(
+        stamp, hashes, weights, offsets, known, counts, errors, known_offsets, missing
+    )
     found, row, value, absent, lacks, ends = list_panes(
-        Pushed(*map(frozen, pushed)), capacity, cells, words, shift, total
+        PaneItems(*map(frozen, pushed)), capacity, cells, words, shift, total
     )
     for number, (each, _, pane) in enumerate(panes):
         lost = int(missing[number])

@@ -10,8 +10,8 @@ import pytest
 
 import skyband as sb
 from skyband.arrays import Codes
-from skyband.kernels.frequency import fsw
-from skyband.kernels.frequency.fsw_rows import HEAPED, LOST, NEVER, REMOVALS, SIZE, UPDATES, Sketch
+from skyband.frequency.kernels import fsw
+from skyband.frequency.kernels.fsw import HEAPED, LOST, NEVER, REMOVALS, SIZE, UPDATES, Sketch
 from support.uncompiled import UNCOMPILED
 
 pytestmark = UNCOMPILED

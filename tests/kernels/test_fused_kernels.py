@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skyband.arrays import Codes
-from skyband.kernels.fused.guard import guard_keys, live_slots, remember
-from skyband.kernels.fused.lists import first_of_lists, move_in_lists
-from skyband.kernels.fused.reports import Log
-from skyband.kernels.fused.sweep import (
+from skyband.fused.kernels.guard import guard_keys, live_slots, remember
+from skyband.fused.kernels.reports import Log
+from skyband.fused.kernels.sla import first_of_lists, move_in_lists
+from skyband.fused.kernels.sweep import (
     best_values,
     compact,
     dominated,

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from skyband.kernels.core import patient as patience
+from skyband.kernels import patient as patience
 
 pytestmark = pytest.mark.skipif(patience._config.DISABLE_JIT, reason="nothing is compiled")
 

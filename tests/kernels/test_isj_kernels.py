@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from skyband.arrays import Ints
-from skyband.kernels.core.patient import patient
-from skyband.kernels.skyline import isj
-from skyband.kernels.skyline.cells import Index, Kept, Side
-from skyband.kernels.skyline.cells import moved_on as compiled_moved_on
-from skyband.kernels.skyline.dominance import skyline_runs
-from skyband.kernels.skyline.isj import (
+from skyband.kernels.patient import patient
+from skyband.skyline.kernels import isj
+from skyband.skyline.kernels.cells import CellSide, Index, LiveCells
+from skyband.skyline.kernels.cells import moved_on as compiled_moved_on
+from skyband.skyline.kernels.dominance import skyline_runs
+from skyband.skyline.kernels.isj import (
     BOTH,
     COMPARISONS,
     JOINED,
@@ -45,11 +45,11 @@ def beats(a: Point, b: Point) -> bool:
     return a != b and all(x >= y for x, y in zip(a, b, strict=True))
 
 
-def side_of(rows: Sequence[Row], keys: int) -> Side:
+def side_of(rows: Sequence[Row], keys: int) -> CellSide:
     cells = sorted({row[:2] for row in rows})
     starts = [sum(cell[0] < key for cell in cells) for key in range(keys + 1)]
     width = len(rows[0].point)
-    return Side(
+    return CellSide(
         np.array([row.point for row in rows], np.int64).reshape(len(rows), width),
         np.array([cells.index(row[:2]) for row in rows], np.int64),
         np.array(cells, np.int64).reshape(len(cells), 2),
@@ -59,7 +59,7 @@ def side_of(rows: Sequence[Row], keys: int) -> Side:
     )
 
 
-def index_of(side: Side, active: Sequence[int]) -> Index:
+def index_of(side: CellSide, active: Sequence[int]) -> Index:
     """The active rows by cells."""
     order = sorted(active, key=lambda row: (side.cell[row], row))
     cells = [int(side.cell[row]) for row in order]
@@ -306,7 +306,7 @@ def test_an_index_moves_on_like_one_that_is_built_anew() -> None:
     """Rows leave in front and come behind; now and then a cell is full, or a key is new."""
     rng = random.Random(5)
     none = np.zeros(0, np.int64)
-    kept, keys, rebuilds = Kept(none, none, none, none, 0), 2, np.zeros(1, np.int64)
+    kept, keys, rebuilds = LiveCells(none, none, none, none, 0), 2, np.zeros(1, np.int64)
     rows: list[int] = []
     expired = 0
     steps = 60

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 import skyband
-from skyband.kernels.core import jit as jit_module
-from skyband.kernels.core import patient as patience
-from skyband.kernels.core.borrow import borrowed
-from skyband.kernels.core.jit import first_usable, for_python, jit
-from skyband.kernels.core.patient import patient
+from skyband.kernels import jit as jit_module
+from skyband.kernels import patient as patience
+from skyband.kernels.borrow import borrowed
+from skyband.kernels.jit import first_usable, for_python, jit
+from skyband.kernels.patient import patient
 
 PACKAGE = Path(skyband.__file__).parent
 NO_HOME = "/dev/null"  # a file, so that not even root can create folders below it
@@ -92,7 +92,7 @@ def run(code: str, env: dict[str, str], path: Path) -> str:
 
 HASH_ONE = """
 import numpy as np
-from skyband.kernels.core import hashing, jit
+from skyband.kernels import hashing, jit
 print(jit.cache_folder(), hashing.mix(np.uint64(1)))
 """
 EXPECTED = "10451216379200822465"  # of 1
@@ -167,7 +167,7 @@ def test_numba_cache_dir_comes_first_and_other_users_of_numba_keep_their_setting
 def test_a_cached_kernel_is_renewed_when_a_kernel_it_calls_changes(tmp_path: Path) -> None:
     folder = tmp_path / "kernels"
     folder.mkdir()
-    start = "from skyband.kernels.core.jit import jit\n"
+    start = "from skyband.kernels.jit import jit\n"
     inner = start + "STEP = 1\n@jit\ndef inner(x):\n    return x + STEP\n"
     (folder / "low.py").write_text(inner)
     (folder / "mid.py").write_text(
@@ -188,7 +188,7 @@ def test_a_cache_serves_another_copy_of_the_package(tmp_path: Path) -> None:
     """Neither the place nor the times of files count, so images and fresh checkouts can share."""
     code = (
         "import numpy as np\n"
-        "from skyband.kernels.core import scan\n"
+        "from skyband.kernels import scan\n"
         "kernel = scan.is_sorted.__wrapped__\n"
         "print(kernel(np.arange(9)), len(kernel.stats.cache_hits))"
     )
@@ -264,7 +264,7 @@ class TestPatient:
     def test_a_kernel_that_was_compiled_before_is_not_interpreted(self, tmp_path: Path) -> None:
         code = (
             "import numpy as np\n"
-            "from skyband.kernels.core import patient, arrange\n"
+            "from skyband.kernels import patient, arrange\n"
             "def refuse(kernel): raise AssertionError('interpreted')\n"
             "if {again}: patient.interpreted = refuse\n"
             "kernel = arrange.arrival_numbers\n"
@@ -293,8 +293,8 @@ def test_no_extensions_of_numba_are_looked_for() -> None:
     code = """
 import numpy as np
 from numba.core import entrypoints
-from skyband.kernels.core.arrange import counting_order
-from skyband.kernels.core.patient import hurry
+from skyband.kernels.arrange import counting_order
+from skyband.kernels.patient import hurry
 hurry()
 counting_order(np.zeros(2, np.int32), 1)
 assert counting_order.__wrapped__.signatures

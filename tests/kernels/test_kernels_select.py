@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skyband.arrays import Ints
-from skyband.kernels.core.sorting import kth_greatest
-from skyband.kernels.topk.select import select_runs
+from skyband.kernels.select import select_runs
+from skyband.kernels.sorting import kth_greatest
 from support.key_patterns import PATTERNS
 from support.uncompiled import PARTS
 

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skyband.arrays import Ints
-from skyband.kernels.topk.kskyband import Skyband, Tops
+from skyband.topk.kernels.skyband import Skyband, Tops
 from support.key_patterns import PATTERNS
 
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skyband.kernels.core.patient import patient
-from skyband.kernels.skyline.local_sky import local_update as compiled
+from skyband.kernels.patient import patient
+from skyband.skyline.kernels.fabric import local_update as compiled
 from support.skyline_cases import SMALL, Point, array, beats
 
 pytestmark = pytest.mark.nojit

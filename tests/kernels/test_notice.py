@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from skyband.kernels.core import notice
-from skyband.kernels.core.jit import for_python
+from skyband.kernels import notice
+from skyband.kernels.jit import for_python
 from support.unwritten import VISIBLE
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from skyband.kernels.core.jit import _takes_files
-from skyband.kernels.core.kept import _read
+from skyband.kernels.compiler import _read
+from skyband.kernels.jit import _takes_files
 
 pytestmark = [
     pytest.mark.nojit,

@@ -7,8 +7,7 @@ import itertools
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skyband.kernels.topk.pabf import new_candidates
-from skyband.kernels.topk.pabf_merge import (
+from skyband.topk.kernels.pabf import (
     BUCKETS,
     DOMINATORS,
     FIRST,
@@ -24,6 +23,7 @@ from skyband.kernels.topk.pabf_merge import (
     Candidates,
     before,
     local_merge,
+    new_candidates,
     reserve,
 )
 from support.uncompiled import UNCOMPILED

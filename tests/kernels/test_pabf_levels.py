@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from skyband.data.order import sortable
-from skyband.kernels.topk.pabf_merge import KEY, LEVEL, PANE, before, least_key, level_of
+from skyband.topk.kernels.pabf import KEY, LEVEL, PANE, before, least_key, level_of
 from support.uncompiled import UNCOMPILED
 
 pytestmark = UNCOMPILED

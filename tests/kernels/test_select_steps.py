@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from skyband.kernels.core.sorting import kth_greatest
-from skyband.kernels.topk import select
+from skyband.kernels import select
+from skyband.kernels.sorting import kth_greatest
 from support.uncompiled import UNCOMPILED
 
 pytestmark = UNCOMPILED

@@ -11,18 +11,18 @@ import pyarrow as pa
 import pytest
 
 import skyband as sb
-from skyband.kernels.core.borrow import frozen
-from skyband.kernels.core.hashing import mix
-from skyband.kernels.frequency.item_heap import table_size
-from skyband.kernels.frequency.pushed import Pushed
-from skyband.kernels.frequency.spacesaving import (
+from skyband.frequency.kernels.item_heap import table_size
+from skyband.frequency.kernels.spacesaving import (
     COUNTS,
     HITS,
     INSERTS,
     REMOVALS,
     SIZE,
+    PaneItems,
     list_panes,
 )
+from skyband.kernels.borrow import frozen
+from skyband.kernels.hashing import mix
 
 pytestmark = pytest.mark.nojit
 
@@ -49,7 +49,7 @@ def listed(panes: list[str], capacity: int) -> tuple[Any, ...]:
     hash_of = {item: int(mix(np.uint64(ord(item)))) for item in set(text)}
     hashes = np.array([hash_of[item] for item in text], np.uint64)
     none = np.zeros(0, np.int64)
-    pushed = Pushed(
+    pushed = PaneItems(
         np.arange(len(panes)), hashes, none, np.cumsum([0, *map(len, panes)]),
         none.astype(np.uint64), none, none,
         np.zeros(len(panes) + 1, np.int64), np.zeros(len(panes), np.int64),
@@ -57,7 +57,7 @@ def listed(panes: list[str], capacity: int) -> tuple[Any, ...]:
     words, shift = table_size(capacity)
     total = np.zeros(COUNTS, np.int64)
     found, row, value, absent, lacks, ends = list_panes(
-        Pushed(*map(frozen, pushed)), capacity, 1, words, shift, total
+        PaneItems(*map(frozen, pushed)), capacity, 1, words, shift, total
     )
     item_of = {hash_: item for item, hash_ in hash_of.items()}
     lists = [
@@ -94,7 +94,7 @@ def test_a_newcomer_that_reaches_the_least_count_takes_its_place() -> None:
 def test_items_that_were_counted_before_are_not_raised() -> None:
     """Any other item may have occurred twice, so that a newcomer begins with that bound."""
     keys = [mix(np.uint64(number)) for number in (1, 2, 3)]
-    pushed = Pushed(
+    pushed = PaneItems(
         np.arange(1), np.array(keys[2:], np.uint64), np.zeros(0, np.int64), np.array([0, 1]),
         np.array(keys[:2], np.uint64), np.array([5, 4]), np.array([1, 0]), np.array([0, 2]),
         np.array([2]),
@@ -102,7 +102,7 @@ def test_items_that_were_counted_before_are_not_raised() -> None:
     words, shift = table_size(3)
     total = np.zeros(COUNTS, np.int64)
     found, row, value, absent, lacks, _ = list_panes(
-        Pushed(*map(frozen, pushed)), 3, 1, words, shift, total
+        PaneItems(*map(frozen, pushed)), 3, 1, words, shift, total
     )
     assert found.tolist() == keys
     assert row.tolist() == [0, 1, 2]

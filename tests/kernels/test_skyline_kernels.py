@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skyband.arrays import Array
-from skyband.kernels.skyline.dominance import (
+from skyband.skyline.kernels.dominance import (
     BETTER,
     EQUAL,
     NEITHER,
@@ -21,12 +21,12 @@ from skyband.kernels.skyline.dominance import (
     skyline_runs,
     sort_keys,
 )
-from skyband.kernels.skyline.stabsky import (
+from skyband.skyline.kernels.stabsky import (
     ALWAYS,
     Members,
     PaneSkylines,
-    Reads,
     Skylines,
+    StabReads,
     stab_fold,
     stab_follow,
     stab_read,
@@ -146,8 +146,8 @@ NO_GROUPS = np.zeros(0, np.int32)
 
 
 def folded(
-    own: list[Members], groups: list[Rows], panes: list[list[tuple[int, list[int]]]], reads: Reads,
-    counts: Array,
+    own: list[Members], groups: list[Rows], panes: list[list[tuple[int, list[int]]]],
+    reads: StabReads, counts: Array,
 ) -> tuple[list[Members], dict[tuple[int, int], list[int]]]:  # fmt: skip
     """What is left of each group after these panes, and what was read of each window and group."""
     runs = sorted((pane, g, chosen) for g, mine in enumerate(panes) for pane, chosen in mine)
@@ -204,7 +204,7 @@ def test_windows_of_stabsky(
             )
         ]
         end, first, owner = np.array(asked, np.int64).reshape(-1, 3).T.copy()
-        reads = Reads(first, end, end - 4, owner.astype(np.int32) if apart else NO_GROUPS)
+        reads = StabReads(first, end, end - 4, owner.astype(np.int32) if apart else NO_GROUPS)
         own, read = folded(own, groups, panes, reads, counts)
         for g, rows in enumerate(groups):
             mine = [w for w in range(len(end)) if not apart or owner[w] == g]
@@ -236,7 +236,10 @@ def test_stabsky_reads_many_rows_of_a_window() -> None:
     newer: Rows = [(1, 0, (1, 1, 1))]
     rows = older * 50 + newer * 90
     ends = np.array([1, 2, 2])
-    reads, counts = Reads(ends - np.array([1, 1, 2]), ends, ends - 2, NO_GROUPS), np.zeros(4, int)
+    reads, counts = (
+        StabReads(ends - np.array([1, 1, 2]), ends, ends - 2, NO_GROUPS),
+        np.zeros(4, int),
+    )
     panes = [[(0, [*range(50)]), (1, [*range(50, 140)])]]
     _, read = folded([empty_members()], [rows], panes, reads, counts)
     first, second = [*range(50)], [*range(50, 140)]
@@ -304,7 +307,7 @@ def test_rows_that_follow_one_another(
 
 
 NONE = np.zeros(0, np.int64)
-NO_READS = Reads(NONE, NONE, NONE, NO_GROUPS)
+NO_READS = StabReads(NONE, NONE, NONE, NO_GROUPS)
 
 
 def test_the_first_rows_have_been_there_always() -> None:

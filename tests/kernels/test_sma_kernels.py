@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from skyband.data.order import sortable
-from skyband.kernels.topk import sma
-from skyband.kernels.topk.runs import Runs
-from skyband.kernels.topk.sma import (
+from skyband.kernels.select import PaneRows
+from skyband.topk.kernels import sma
+from skyband.topk.kernels.sma import (
     BAND,
     BUILT,
     CELLS,
@@ -31,7 +31,7 @@ from skyband.kernels.topk.sma import (
     SCANNED,
     SLOT,
     TIE,
-    Monitored,
+    SmaState,
     cell_of,
     fold_monitored,
     new_monitored,
@@ -52,20 +52,20 @@ def keys_of(scores: list[float] | list[int]) -> list[int]:
 
 
 def pushed(
-    state: Monitored, k: int, rows: list[Row], windows: list[tuple[int, int]] | None = None
-) -> tuple[Monitored, list[list[Found]]]:
+    state: SmaState, k: int, rows: list[Row], windows: list[tuple[int, int]] | None = None
+) -> tuple[SmaState, list[list[Found]]]:
     """Push rows, a run per pane, and read windows: the (key, tie, slot) that each one found."""
     panes = sorted({row[3] for row in rows})
     offsets = np.cumsum([0, *(sum(row[3] == pane for row in rows) for pane in panes)])
     key, tie, slot = (np.array([row[c] for row in rows], np.int64) for c in range(3))
     first, end = (np.array([w[c] for w in windows or []], np.int64) for c in (0, 1))
-    runs = Runs(np.array(panes, np.int64), offsets, key, tie, slot)
+    runs = PaneRows(np.array(panes, np.int64), offsets, key, tie, slot)
     state, found, cuts = fold_monitored(state, k, runs, first, end)
     listed: list[Found] = [tuple(row) for row in found.tolist()]
     return state, [listed[a:b] for a, b in itertools.pairwise(cuts)]
 
 
-def holding(keys: list[int], k: int = 2, floats: bool = False, room: int = 0) -> Monitored:
+def holding(keys: list[int], k: int = 2, floats: bool = False, room: int = 0) -> SmaState:
     """A state whose cells are laid out over rows with these keys."""
     state = new_monitored(k)
     state.meta[FLOATS] = floats
@@ -73,13 +73,13 @@ def holding(keys: list[int], k: int = 2, floats: bool = False, room: int = 0) ->
     return rebuild(state, room)
 
 
-def place(state: Monitored, key: int) -> int:
+def place(state: SmaState, key: int) -> int:
     """The cell of a key, which is a number of numpy's in a kernel."""
     cell: int = cell_of(state, np.int64(key))  # type: ignore[arg-type]
     return cell
 
 
-def queues(state: Monitored) -> dict[int, list[int]]:
+def queues(state: SmaState) -> dict[int, list[int]]:
     """The slots in each cell, in order of arrival."""
     found: dict[int, list[int]] = {}
     for cell in range(CELLS):
@@ -262,7 +262,7 @@ def test_rows_at_or_above_the_threshold_enter_the_band() -> None:
     assert answers == [[(9, 0, 0), (8, 1, 1)]]
     for key, tie, enters in ((8, 1, 1), (8, 0, 0), (7, 9, 0), (9, 0, 1), (8, 2, 1)):
         copies: Any = [each.copy() for each in state]
-        copy = Monitored(*copies)
+        copy = SmaState(*copies)
         more, _ = pushed(copy, 9, [(key, tie, 7, 1)])
         assert more.meta[BAND] == 2 + enters, (key, tie)
 

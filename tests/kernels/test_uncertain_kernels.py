@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skyband.kernels.uncertain.compact import answer_runs, compact_end, prune_runs
-from skyband.kernels.uncertain.poisson import add_row, add_wide_row, fewer
-from skyband.kernels.uncertain.queue import (
+from skyband.uncertain.kernels.compact import answer_runs, compact_end, prune_runs
+from skyband.uncertain.kernels.poisson import add_row, add_wide_row, fewer
+from skyband.uncertain.kernels.queue import (
     BEGIN,
     FIRST,
     FRESH,
@@ -32,7 +32,7 @@ from skyband.kernels.uncertain.queue import (
     updated,
     used,
 )
-from skyband.kernels.uncertain.types import KEEP, Readings, Rule
+from skyband.uncertain.kernels.types import KEEP, SemanticsCode, UncertainRowsState
 from support.uncompiled import UNCOMPILED
 
 pytestmark = UNCOMPILED
@@ -107,7 +107,7 @@ def test_fewer_than_k_rows(k: int, limited: bool) -> None:
 def test_each_run_is_pruned_and_answered_by_itself(
     runs: list[list[float]], k: int, kind: int
 ) -> None:
-    rule = Rule(kind, k, 0.3)
+    rule = SemanticsCode(kind, k, 0.3)
     prob = np.array([p for run in runs for p in run])
     offsets = np.cumsum([0, *map(len, runs)])
     ends = prune_runs(rule, prob, offsets)
@@ -147,7 +147,7 @@ def test_a_queue_holds_what_was_appended(
 ) -> None:
     """Lists of two parts come at one end and leave at the other, whatever room there is."""
     q = empty_queue(room, entries)
-    rows = Readings(np.zeros(0, np.int64), np.zeros(0), np.zeros(0, np.int64))
+    rows = UncertainRowsState(np.zeros(0, np.int64), np.zeros(0), np.zeros(0, np.int64))
     kept: list[tuple[int, list[int], list[int]]] = []
     for number, (n, m, drop) in enumerate(steps):
         one, two = np.arange(n) + 100 * number, np.arange(m) + 100 * number + 50
@@ -175,7 +175,7 @@ def test_a_queue_holds_what_was_appended(
 def test_the_newest_rows_of_a_queue(panes: list[int], gone: int, first: int) -> None:
     n = len(panes)
     key = np.array([7 * i % 5 for i in range(n)], np.int64)
-    rows = Readings(key, np.ones(n), np.sort(np.array(panes, np.int64)))
+    rows = UncertainRowsState(key, np.ones(n), np.sort(np.array(panes, np.int64)))
     q = empty_queue(0, 1)
     q.num[HIGH] = q.num[FRESH] = n
     drop_old(rows, q, gone)
@@ -188,7 +188,7 @@ def test_the_newest_rows_of_a_queue(panes: list[int], gone: int, first: int) -> 
 
 
 def test_rows_that_left_are_not_waiting_any_more() -> None:
-    rows = Readings(np.zeros(4, np.int64), np.ones(4), np.array([0, 1, 2, 3]))
+    rows = UncertainRowsState(np.zeros(4, np.int64), np.ones(4), np.array([0, 1, 2, 3]))
     q = empty_queue(0, 1)
     q.num[HIGH], q.num[FRESH] = 4, 1
     drop_old(rows, q, 3)
@@ -213,7 +213,7 @@ def appended(q: Queue, panes: range, size: int = 1) -> Queue:
 
 
 def test_a_queue_reuses_the_room_of_what_left() -> None:
-    rows = Readings(np.zeros(0, np.int64), np.zeros(0), np.zeros(0, np.int64))
+    rows = UncertainRowsState(np.zeros(0, np.int64), np.zeros(0), np.zeros(0, np.int64))
     q = appended(empty_queue(8, 2), range(2), 4)
     drop_old(rows, q, 1)
     q = appended(q, range(2, 3), 4)
@@ -236,7 +236,7 @@ def test_a_queue_grows_by_a_factor() -> None:
 @pytest.mark.parametrize(("gone", "left", "moved"), [(63, 5, 0), (64, 64, 1), (64, 65, 0)])
 def test_a_queue_is_moved_when_more_left_than_is_there(gone: int, left: int, moved: int) -> None:
     """And not before 64 entries have left."""
-    rows = Readings(np.zeros(0, np.int64), np.zeros(0), np.zeros(0, np.int64))
+    rows = UncertainRowsState(np.zeros(0, np.int64), np.zeros(0), np.zeros(0, np.int64))
     q = appended(empty_queue(400, 400), range(gone + left))
     drop_old(rows, q, gone)
     assert q.num[LAST] - q.num[FIRST] == left
@@ -252,9 +252,9 @@ def test_a_queue_is_moved_when_more_left_than_is_there(gone: int, left: int, mov
 )
 def test_a_compact_set_of_one_certain_row(fresh: list[int], wanted: list[int]) -> None:
     """With k = 1 a certain row ends the compact set; a better one takes its place."""
-    rows = Readings(np.array([5, 9, 3]), np.ones(3), np.zeros(3, np.int64))
+    rows = UncertainRowsState(np.array([5, 9, 3]), np.ones(3), np.zeros(3, np.int64))
     out = np.full(4, -7)
     size = updated(
-        Rule(0, 1, 0.3), rows, np.array([0]), 1, np.array(fresh, np.int64), len(fresh), out
+        SemanticsCode(0, 1, 0.3), rows, np.array([0]), 1, np.array(fresh, np.int64), len(fresh), out
     )
     assert out[:size].tolist() == wanted

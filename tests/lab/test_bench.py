@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 import skyband
 from lab.bench import best_of, compared, markdown, plot, report, write_section
 from lab.bench.report import columns_of, tables
-from skyband.cli import lab
+from skyband.cli import work as lab
 from skyband.cli.app import app
 from skyband.errors import EngineError
 

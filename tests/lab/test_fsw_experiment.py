@@ -13,7 +13,7 @@ from lab.datasets.frequency import zipf
 from lab.experiments import fsw, fsw_runs
 from lab.experiments.fsw_claims import Finding, judged
 from lab.experiments.fsw_paper import CLAIMS
-from skyband.frequency.sizing import cells_for, fullest_cell
+from skyband.frequency.many_groups import cells_for, fullest_cell
 
 pytest.importorskip("matplotlib")
 

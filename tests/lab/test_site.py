@@ -18,7 +18,7 @@ from lab.site.fences import fenced
 from lab.site.job_file import job_file_page
 from lab.site.python_names import python_page
 from lab.site.stage import links_of, made_pages, stage
-from skyband.jobs import keys
+from skyband.jobs import allowed_keys as keys
 
 ROOT = Path(__file__).parent.parent.parent
 

@@ -25,7 +25,7 @@ from lab.experiments.uncertain_runs import (
     needed,
     semantics_of,
 )
-from skyband.cli.lab import load
+from skyband.cli.work import load
 from support.uncertain_cases import KINDS, RADAR, of, query
 
 pytest.importorskip("matplotlib")

@@ -22,7 +22,7 @@ from lab.experiments.verdicts import (
     at_most,
     overview,
 )
-from skyband.cli.lab import checkout
+from skyband.cli.work import checkout
 
 CLAIMS = [
     Claim("time", "7.2", "takes 40 % of the time"),

@@ -20,7 +20,7 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("--sample", type=int, help="number of mutants per module (default: all)")
     parser.add_argument("--seed", default="0", help="chooses the random sample")
     parser.add_argument("--family", choices=FAMILIES, help="only this family")
-    parser.add_argument("--module", help="only this module, e.g. skyband.kernels.topk.select")
+    parser.add_argument("--module", help="only this module, e.g. skyband.kernels.select")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="time limit")
     parser.add_argument("--dry", action="store_true", help="do not write docs/mutation.md")
     parser.add_argument("--known", type=Path, help="only mutants in this file; all must die")

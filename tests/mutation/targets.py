@@ -77,10 +77,10 @@ TARGETS = (
             "embedded/test_monitor.py peek",
         ),
     ),
-    Target("core", "skyband.kernels.core.arrange", ANY, (CORE,)),
+    Target("core", "skyband.kernels.arrange", ANY, (CORE,)),
     Target(
         "topk",
-        "skyband.kernels.topk.select",
+        "skyband.kernels.select",
         TOPK,
         (
             "kernels/test_kernels_select.py test_the",
@@ -91,38 +91,38 @@ TARGETS = (
     ),
     Target(
         "topk",
-        "skyband.kernels.topk.kskyband",
+        "skyband.topk.kernels.skyband",
         {"TopK": ("skyband",)},
         (f"{TOPK_KERNELS} small", f"{TOPK_KERNELS} forgotten", f"{TOPK_KERNELS} renumbered"),
     ),
     Target(
         "topk",
-        "skyband.kernels.topk.mintopk",
+        "skyband.topk.kernels.mintopk",
         {"TopK": ("mintopk",)},
         ("topk/test_mintopk.py",),
     ),
     Target(
         "topk",
-        "skyband.kernels.topk.sma",
+        "skyband.topk.kernels.sma",
         {"TopK": ("sma",)},
         ("kernels/test_sma_kernels.py", *SMA),
     ),
     Target(
         "topk",
-        "skyband.kernels.topk.pabf_merge",
+        "skyband.topk.kernels.pabf",
         {"TopK": ("pabf",)},
         ("kernels/test_pabf_kernels.py", "kernels/test_pabf_levels.py"),
     ),
     Target("topk", "skyband.topk.mintopk", {"TopK": ("mintopk",)}),
     Target(
         "frequency",
-        "skyband.kernels.frequency.counting",
+        "skyband.frequency.kernels.counting",
         {"HeavyHitters": ("exact",)},
         (f"{FREQUENCY_KERNELS} run",),
     ),
     Target(
         "frequency",
-        "skyband.kernels.frequency.spacesaving",
+        "skyband.frequency.kernels.spacesaving",
         {"HeavyHitters": ("ss", "fss")},
         (
             f"{FREQUENCY_KERNELS} list",
@@ -134,13 +134,13 @@ TARGETS = (
     ),
     Target(
         "frequency",
-        "skyband.kernels.frequency.instances",
+        "skyband.frequency.kernels.instances",
         {"HeavyHitters": ("ss", "fss")},
         EXACTNESS,
     ),
     Target(
         "frequency",
-        "skyband.kernels.frequency.fsw",
+        "skyband.frequency.kernels.fsw",
         {"HeavyHitters": ("fsw", "fsw-r", "fsw-f")},
         (
             f"{FREQUENCY_KERNELS} best",
@@ -155,7 +155,7 @@ TARGETS = (
     ),
     Target(
         "frequency",
-        "skyband.kernels.frequency.item_heap",
+        "skyband.frequency.kernels.item_heap",
         SKETCH,
         (
             f"{FREQUENCY_KERNELS} table",
@@ -173,25 +173,25 @@ TARGETS = (
     ),
     Target(
         "uncertain",
-        "skyband.kernels.uncertain.compact",
+        "skyband.uncertain.kernels.compact",
         UNCERTAIN,
         (f"{UNCERTAIN_KERNELS} run", "uncertain/test_uncertain_paper.py compact_sets_end"),
     ),
     Target(
         "uncertain",
-        "skyband.kernels.uncertain.poisson",
+        "skyband.uncertain.kernels.poisson",
         UNCERTAIN,
         (f"{UNCERTAIN_KERNELS} row", f"{UNCERTAIN_KERNELS} chance", f"{UNCERTAIN_KERNELS} zero"),
     ),
     Target(
         "uncertain",
-        "skyband.kernels.uncertain.csq",
+        "skyband.uncertain.kernels.csq",
         {"UncertainTopK": ("csq", "ccsq", "scsq")},
         ("contract/test_counters.py compact_sets",),
     ),
     Target(
         "uncertain",
-        "skyband.kernels.uncertain.queue",
+        "skyband.uncertain.kernels.queue",
         {"UncertainTopK": ("csq", "ccsq")},
         tuple(
             f"{UNCERTAIN_KERNELS} {word}"
@@ -206,18 +206,18 @@ TARGETS = (
     ),
     Target(
         "fused",
-        "skyband.kernels.fused.sweep",
+        "skyband.fused.kernels.sweep",
         {"FusedTopK": ("eaa", "eaa-approx")},
         (f"{FUSED_KERNELS} instances",),
     ),
     Target(
         "fused",
-        "skyband.kernels.fused.guard",
+        "skyband.fused.kernels.guard",
         FUSED,
         (f"{FUSED_KERNELS} most", f"{FUSED_KERNELS} differ", "fused/test_fused_rows.py guard"),
     ),
     Target(
-        "fused", "skyband.kernels.fused.lists", {"FusedTopK": ("sla",)}, (f"{FUSED_KERNELS} lists",)
+        "fused", "skyband.fused.kernels.sla", {"FusedTopK": ("sla",)}, (f"{FUSED_KERNELS} lists",)
     ),
     Target(
         "fused",
@@ -232,7 +232,7 @@ TARGETS = (
     ),
     Target(
         "skyline",
-        "skyband.kernels.skyline.dominance",
+        "skyband.skyline.kernels.dominance",
         {**SKYLINE, "SkylineJoin": ("isj", "gsj")},
         (
             f"{SKYLINE_KERNELS} dominance",
@@ -245,13 +245,13 @@ TARGETS = (
     ),
     Target(
         "skyline",
-        "skyband.kernels.skyline.stabsky",
+        "skyband.skyline.kernels.stabsky",
         {"Skyline": ("stabsky",)},
         tuple(f"{SKYLINE_KERNELS} {word}" for word in ("stabsky", "rows")),
     ),
     Target(
         "skyline",
-        "skyband.kernels.skyline.isj",
+        "skyband.skyline.kernels.isj",
         {"SkylineJoin": ("isj", "lsj")},
         (
             "kernels/test_isj_kernels.py",
@@ -261,19 +261,19 @@ TARGETS = (
     ),
     Target(
         "skyline",
-        "skyband.kernels.skyline.cells",
+        "skyband.skyline.kernels.cells",
         {"SkylineJoin": ("isj",)},
         ("kernels/test_isj_kernels.py", "skyline/test_skyline_join.py small_join"),
     ),
     Target(
         "skyline",
-        "skyband.kernels.skyline.fabric",
+        "skyband.skyline.kernels.fabric",
         {"SkylineJoin": ("lsj",)},
         ("skyline/test_skyline_join.py small_join", "contract/test_counters.py lsj"),
     ),
     Target(
         "skyline",
-        "skyband.kernels.skyline.local_sky",
+        "skyband.skyline.kernels.fabric",
         {"SkylineJoin": ("lsj",)},
         ("kernels/test_local_sky_kernels.py",),
     ),

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import skyband as sb
 from oracle.expressions import value
-from skyband.data.computed import Computed
+from skyband.data.computed import ComputedColumn
 from skyband.errors import QueryError
 from skyband.query.expressions import parse
 from support import conformance, spark_session, streams
@@ -85,7 +85,7 @@ TEXTS = [
 
 def computed(text: str, **columns: pa.Array) -> pa.Array:
     batch = pa.record_batch(columns)
-    found = Computed(text, parse(text), batch.schema)
+    found = ComputedColumn(text, parse(text), batch.schema)
     result = found.of(batch.column)
     assert result.type == found.type
     return result

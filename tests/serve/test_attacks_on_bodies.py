@@ -18,10 +18,10 @@ import pyarrow.csv
 import pytest
 
 from skyband.jobs.ddl import arrow_schema
-from skyband.jobs.local.posts import Refused, Request
+from skyband.jobs.local.posts import PostRefused, Request
 from skyband.serve import bodies
-from skyband.serve.bodies import Unreadable, read_body
-from skyband.serve.limits import Limits
+from skyband.serve.bodies import UnreadableBody, read_body
+from skyband.serve.limits import ServiceLimits
 from support import served
 
 pytest.importorskip("starlette")
@@ -29,7 +29,7 @@ pytest.importorskip("uvicorn")
 
 ARROW = "application/vnd.apache.arrow.stream"
 SCHEMA = arrow_schema("", served.SCHEMA)
-LIMITS = Limits(body_rows=10_000, decoded_bytes=1 << 20)
+LIMITS = ServiceLimits(body_rows=10_000, decoded_bytes=1 << 20)
 ROWS = 50_000
 LONG = "x" * 1_000
 
@@ -167,7 +167,7 @@ def test_what_becomes_large_is_refused_before_it_is_built(
     allocated = getattr(pool, "total_bytes_allocated", pool.bytes_allocated)
     before = allocated()
     tracemalloc.start()
-    with pytest.raises(Unreadable) as refused:
+    with pytest.raises(UnreadableBody) as refused:
         read_body(kind, made, SCHEMA, LIMITS)
     most = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
@@ -271,7 +271,7 @@ def attack(folder: Path, count: int, seed: int) -> None:
         kind, whole = rng.choice(wholes)
         try:
             table = read_body(kind, damaged(whole, rng), SCHEMA, LIMITS)
-        except Unreadable as problem:
+        except UnreadableBody as problem:
             longest = max(longest, len(str(problem)))
             continue
         read += 1
@@ -280,7 +280,7 @@ def attack(folder: Path, count: int, seed: int) -> None:
         table.validate(full=True)
         try:
             service.inbox.submit(Request("", table, table.nbytes)).result(60)
-        except Refused:
+        except PostRefused:
             continue
     assert service.failure is None
     assert 0 < read < count

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from skyband.serve.limits import Limits
+from skyband.serve.limits import ServiceLimits
 from support import served
 
 pytest.importorskip("starlette")
@@ -22,7 +22,7 @@ pytest.importorskip("uvicorn")
 TOKEN = "correct horse battery staple"
 SECRET = b"flow-"
 """In each answer of the board."""
-LIMITS = Limits(header_seconds=1.0, body_seconds=1.0, strangers=50)
+LIMITS = ServiceLimits(header_seconds=1.0, body_seconds=1.0, strangers=50)
 PATHS = [
     "/api/board",
     "/api/answers/busiest",

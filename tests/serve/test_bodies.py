@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from skyband.errors import QueryError
 from skyband.jobs.ddl import arrow_schema
 from skyband.serve import bodies
-from skyband.serve.bodies import Unreadable, read_body
+from skyband.serve.bodies import UnreadableBody, read_body
 
 SCHEMA = arrow_schema(
     "[source]", "ts timestamp, id string, n bigint, small int, x double, day date, `a b` boolean"
@@ -102,14 +102,14 @@ def test_csv_is_read_alike_by_both_readers(rows: list[dict[str, Any]]) -> None:
     ],
 )  # fmt: skip
 def test_a_line_that_cannot_be_read_is_named(line: bytes, column: str | None, reason: str) -> None:
-    with pytest.raises(Unreadable) as found:
+    with pytest.raises(UnreadableBody) as found:
         read_body("json", b'{"n": 1}\n\n' + line + b'\n{"n": 2}\n', SCHEMA)
     assert (found.value.row, found.value.line, found.value.column) == (1, 3, column)
     assert reason in found.value.reason
 
 
 def test_a_block_that_begins_with_null_does_not_crash() -> None:
-    with pytest.raises(Unreadable):
+    with pytest.raises(UnreadableBody):
         read_body("json", b"null\n" * 3, SCHEMA)
 
 
@@ -130,7 +130,7 @@ def test_a_block_that_begins_with_null_does_not_crash() -> None:
 )
 def test_csv_that_cannot_be_read_is_named(text: str, row: Any, line: Any, reason: str) -> None:
     schema = pa.schema([("id", pa.string()), ("n", pa.int64())])
-    with pytest.raises(Unreadable) as found:
+    with pytest.raises(UnreadableBody) as found:
         read_body("csv", text.encode(), schema)
     assert (found.value.row, found.value.line) == (row, line)
     assert reason in found.value.reason
@@ -173,10 +173,10 @@ def test_arrow_streams_are_cast_or_refused() -> None:
         pa.table({"id": ["a"], "n": [1.0]}),
         pa.table({"id": ["a"], "n": pa.array([2**63], pa.uint64())}),
     ):
-        with pytest.raises(Unreadable):
+        with pytest.raises(UnreadableBody):
             read_body("arrow", sent(wrong), schema)
     for junk in (b"", b"junk", sent(good)[:-30]):
-        with pytest.raises(Unreadable):
+        with pytest.raises(UnreadableBody):
             read_body("arrow", junk, schema)
 
 
@@ -184,7 +184,7 @@ def test_binary_columns_are_base64() -> None:
     schema = arrow_schema("", "raw binary, price decimal(10, 2)")
     table = read_body("json", b'{"raw": "YWJj", "price": "1.25"}', schema)
     assert table.to_pylist()[0]["raw"] == b"abc"
-    with pytest.raises(Unreadable, match="base64"):
+    with pytest.raises(UnreadableBody, match="base64"):
         read_body("json", b'{"raw": "?"}', schema)
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from skyband.serve.history import Event, History
 from skyband.serve.hub import Hub, Subscriber
-from skyband.serve.limits import Limits
+from skyband.serve.limits import ServiceLimits
 from skyband.serve.payload import answer_text
 from support import served
 
@@ -57,7 +57,7 @@ def test_a_burst_of_answers_beyond_the_budget(
         return made[-1]
 
     monkeypatch.setattr("skyband.serve.page.answer_text", watched)
-    limits = Limits(history_bytes=4_000)
+    limits = ServiceLimits(history_bytes=4_000)
     service = served.new_service(tmp_path, limits=limits)
     with served.serving(service) as client:
         client.post(served.rows(0, 60))
@@ -132,7 +132,7 @@ def test_what_is_shared_has_a_budget_too(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_a_connection_that_takes_nothing_is_closed(tmp_path: Path) -> None:
-    limits = Limits(silent_seconds=0.3)
+    limits = ServiceLimits(silent_seconds=0.3)
     service = served.new_service(tmp_path, limits=limits)
     with served.serving(service) as client:
         texts = [event(number, "busiest", 1 << 20) for number in range(1, 20)]
@@ -155,7 +155,7 @@ def closed(line: socket.socket) -> bool:
 
 
 def test_no_more_pages_while_others_take_nothing(tmp_path: Path) -> None:
-    service = served.new_service(tmp_path, limits=Limits(unsent_bytes=LARGE))
+    service = served.new_service(tmp_path, limits=ServiceLimits(unsent_bytes=LARGE))
     with served.serving(service) as client:
         service.history.add([event(1, "busiest", 200 * LARGE)], 1)
         with socket.create_connection(("127.0.0.1", client.port), timeout=20) as line:

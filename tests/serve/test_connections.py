@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from skyband.serve.limits import Limits
+from skyband.serve.limits import ServiceLimits
 from support import served
 
 pytest.importorskip("starlette")
@@ -19,7 +19,7 @@ TOKEN = "correct horse battery staple"
 
 
 def test_slow_headers_and_bodies_are_cut_off(tmp_path: Path) -> None:
-    limits = Limits(header_seconds=0.3, body_seconds=0.3, subscribers=1)
+    limits = ServiceLimits(header_seconds=0.3, body_seconds=0.3, subscribers=1)
     with served.serving(served.new_service(tmp_path, limits=limits)) as client:
         address = ("127.0.0.1", client.port)
         with socket.create_connection(address, timeout=10) as line:
@@ -39,7 +39,7 @@ def test_slow_headers_and_bodies_are_cut_off(tmp_path: Path) -> None:
 
 
 def test_more_connections_than_allowed_are_sent_away(tmp_path: Path) -> None:
-    limits = Limits(connections=3)
+    limits = ServiceLimits(connections=3)
     with served.serving(served.new_service(tmp_path, limits=limits)) as client:
         assert client.get("/healthz").status == 200
         lines = [socket.create_connection(("127.0.0.1", client.port)) for _ in range(4)]
@@ -54,7 +54,7 @@ def test_more_connections_than_allowed_are_sent_away(tmp_path: Path) -> None:
 
 
 def test_a_session_without_its_body_is_cut_off(tmp_path: Path) -> None:
-    limits = Limits(header_seconds=0.3, body_seconds=0.3)
+    limits = ServiceLimits(header_seconds=0.3, body_seconds=0.3)
     service = served.new_service(tmp_path, limits=limits)
     with served.serving(service, token=TOKEN) as client:
         address = ("127.0.0.1", client.port)
@@ -68,7 +68,7 @@ def test_a_session_without_its_body_is_cut_off(tmp_path: Path) -> None:
 
 def test_a_body_that_nobody_reads_is_cut_off_too(tmp_path: Path) -> None:
     """Each piece of it keeps the connection open, but not for ever."""
-    limits = Limits(header_seconds=0.3, body_seconds=0.3)
+    limits = ServiceLimits(header_seconds=0.3, body_seconds=0.3)
     with (
         served.serving(served.new_service(tmp_path, limits=limits)) as client,
         socket.create_connection(("127.0.0.1", client.port), timeout=10) as line,
@@ -88,7 +88,7 @@ def test_a_body_that_nobody_reads_is_cut_off_too(tmp_path: Path) -> None:
 
 def test_strangers_cannot_take_all_connections(tmp_path: Path) -> None:
     """A connection is a stranger's until a request on it was admitted. The oldest one gives way."""
-    limits = Limits(strangers=3)
+    limits = ServiceLimits(strangers=3)
     service = served.new_service(tmp_path, limits=limits)
     with served.serving(service, token=TOKEN) as client:
         lines = [http.client.HTTPConnection("127.0.0.1", client.port, timeout=10) for _ in "123456"]

@@ -16,8 +16,8 @@ import pytest
 from skyband.jobs import Job
 from skyband.jobs.local.posts import Request
 from skyband.serve.bodies import read_body
-from skyband.serve.run import load_served
 from skyband.serve.service import Service
+from skyband.serve.serving import load_served
 from support.served import abandon
 
 pytest.importorskip("starlette")

@@ -13,7 +13,7 @@ import skyband as sb
 from skyband.jobs.ddl import arrow_schema
 from skyband.jobs.local.posts import Request
 from skyband.query import Query
-from skyband.serve.describe import describe
+from skyband.serve.page import describe
 from support import served
 
 TIMED = sb.TimeWindow(4, slide=2)

@@ -15,7 +15,7 @@ import pytest
 
 import skyband as sb
 from skyband.jobs.ddl import arrow_schema
-from skyband.serve.limits import Limits
+from skyband.serve.limits import ServiceLimits
 from support import served
 
 pytest.importorskip("starlette")
@@ -198,7 +198,7 @@ def test_large_integers_are_text(tmp_path: Path) -> None:
 
 
 def test_too_large_other_types_and_unknown_sources(tmp_path: Path) -> None:
-    limits = Limits(body_bytes=1_000)
+    limits = ServiceLimits(body_bytes=1_000)
     with served.serving(served.new_service(tmp_path, limits=limits)) as client:
         reply = client.post(served.rows(0, 50))
         assert reply.status == 413
@@ -223,7 +223,7 @@ def raw(port: int, body: bytes, *headers: str) -> bytes:
 
 
 def test_when_the_engine_is_behind_requests_are_sent_away(tmp_path: Path) -> None:
-    service = served.new_service(tmp_path, limits=Limits(waiting_requests=2))
+    service = served.new_service(tmp_path, limits=ServiceLimits(waiting_requests=2))
     hold, at_work = threading.Event(), threading.Event()
     push = service.job.monitor.push
 

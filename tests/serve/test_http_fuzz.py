@@ -26,14 +26,14 @@ from hypothesis import strategies as st
 
 from skyband.jobs.ddl import arrow_schema
 from skyband.serve.bodies import read_body
-from skyband.serve.limits import Limits
+from skyband.serve.limits import ServiceLimits
 from skyband.serve.service import Service
 from support import served
 
 pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
 
-LIMITS = Limits(body_bytes=4_000, waiting_requests=8, waiting_bytes=20_000, body_seconds=2.0)
+LIMITS = ServiceLimits(body_bytes=4_000, waiting_requests=8, waiting_bytes=20_000, body_seconds=2.0)
 EVERYWHERE = {"403", "404", "405"}
 """What any request may get: another Host, a path or a method that is not there."""
 SECRETS = (b"Traceback", b'File "', b"uvicorn", b"starlette", b"h11", b"Python/", b"site-packages")

@@ -23,7 +23,7 @@ import pytest
 
 from skyband.jobs.ddl import arrow_schema
 from skyband.serve.bodies import read_body
-from skyband.serve.run import load_served
+from skyband.serve.serving import load_served
 from support import served
 from support.served_process import Process, started
 

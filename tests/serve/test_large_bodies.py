@@ -14,7 +14,7 @@ import pytest
 
 from skyband.jobs.ddl import arrow_schema
 from skyband.serve.bodies import read_body
-from skyband.serve.limits import Limits
+from skyband.serve.limits import ServiceLimits
 from skyband.serve.service import Service
 from support import served
 
@@ -28,7 +28,7 @@ LARGE = 128 << 10
 
 @pytest.fixture
 def service(tmp_path: Path) -> Service:
-    return served.new_service(tmp_path, on_bad="raise", limits=Limits(body_seconds=1.0))
+    return served.new_service(tmp_path, on_bad="raise", limits=ServiceLimits(body_seconds=1.0))
 
 
 @pytest.fixture
@@ -140,7 +140,7 @@ def test_a_body_that_is_not_complete_is_not_applied(
 
 
 def test_too_large_a_body_is_refused_before_it_comes(tmp_path: Path) -> None:
-    limits = Limits(body_bytes=4 * LARGE, waiting_bytes=LARGE)
+    limits = ServiceLimits(body_bytes=4 * LARGE, waiting_bytes=LARGE)
     with served.serving(served.new_service(tmp_path, limits=limits)) as client:
         for size, wanted in ((4 * LARGE + 1, 413), (3 * LARGE, 429)):
             with socket.create_connection(("127.0.0.1", client.port), timeout=20) as line:
@@ -151,7 +151,7 @@ def test_too_large_a_body_is_refused_before_it_comes(tmp_path: Path) -> None:
 
 def test_a_sender_of_too_much_gets_the_reply(tmp_path: Path) -> None:
     """Most clients read a reply only when they have sent everything, so the rest is read too."""
-    limits = Limits(body_bytes=LARGE)
+    limits = ServiceLimits(body_bytes=LARGE)
     body = b" " * (24 << 20)  # more than the buffers of a connection hold
     service = served.new_service(tmp_path, limits=limits)
     with served.serving(service, token="sesame") as client:
@@ -163,7 +163,7 @@ def test_a_sender_of_too_much_gets_the_reply(tmp_path: Path) -> None:
 
 
 def test_a_sender_that_asks_first_is_refused_at_once(tmp_path: Path) -> None:
-    service = served.new_service(tmp_path, limits=Limits(body_bytes=LARGE))
+    service = served.new_service(tmp_path, limits=ServiceLimits(body_bytes=LARGE))
     with (
         served.serving(service) as client,
         socket.create_connection(("127.0.0.1", client.port), timeout=20) as line,

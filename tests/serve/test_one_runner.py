@@ -13,8 +13,8 @@ import pytest
 import skyband as sb
 from skyband.errors import EngineError
 from skyband.jobs import parse_job
+from skyband.jobs.local.local_job import LocalJob, run_local
 from skyband.jobs.local.posts import Request
-from skyband.jobs.local.run import LocalJob, run_local
 from skyband.serve.bodies import read_body
 from skyband.serve.history import Event, History
 from skyband.serve.service import Service

@@ -8,27 +8,27 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from skyband.jobs.local.posts import Applied, Keys
+from skyband.jobs.local.posts import AppliedPost, PostKeys
 
 
 def test_keys_are_forgotten_by_number_and_by_age() -> None:
-    keys = Keys(most=3, seconds=1e9)
+    keys = PostKeys(most=3, seconds=1e9)
     for i in range(5):
-        keys.add(f"k{i}", Applied(str(i), 2e9, {"rows": i}))
+        keys.add(f"k{i}", AppliedPost(str(i), 2e9, {"rows": i}))
     assert [keys.find(f"k{i}") is not None for i in range(5)] == [False, False, True, True, True]
-    old = Keys()
-    old.add("old", Applied("d", 0.0, {}))
+    old = PostKeys()
+    old.add("old", AppliedPost("d", 0.0, {}))
     assert old.find("old") is None
-    saved = Keys()
+    saved = PostKeys()
     saved.load(keys.save())
-    assert saved.find("k4") == Applied("4", 2e9, {"rows": 4})
+    assert saved.find("k4") == AppliedPost("4", 2e9, {"rows": 4})
 
 
 def test_keys_may_expire_while_they_are_saved() -> None:
     """Another request looks for its key while a snapshot is taken; old keys go after it."""
-    keys = Keys()
+    keys = PostKeys()
 
-    class Looking(Applied):
+    class Looking(AppliedPost):
         def __iter__(self) -> Iterator[Any]:  # called when it is its turn to be saved
             looking = threading.Thread(target=keys.find, args=("c",), daemon=True)
             looking.start()
@@ -37,6 +37,6 @@ def test_keys_may_expire_while_they_are_saved() -> None:
 
     now = time.time()
     for key in "abc":
-        keys.add(key, (Looking if key == "a" else Applied)("d", now, {"rows": 1}))
+        keys.add(key, (Looking if key == "a" else AppliedPost)("d", now, {"rows": 1}))
     keys.seconds = 0.0
     assert len(json.loads(keys.save())) == 3

@@ -17,8 +17,8 @@ from skyband.errors import QueryError
 from skyband.jobs.ddl import arrow_schema
 from skyband.jobs.local.posts import Request
 from skyband.serve.bodies import read_body
-from skyband.serve.run import load_served
 from skyband.serve.service import Service
+from skyband.serve.serving import load_served
 from support import command_line, served
 
 pytest.importorskip("starlette")

@@ -18,7 +18,7 @@ from skyband.jobs.report import Report
 from skyband.serve.bodies import read_body
 from skyband.serve.on_spark import SparkPage, check_shown, on_spark
 from skyband.serve.payload import answer_text
-from skyband.serve.run import load_served
+from skyband.serve.serving import load_served
 from support import served
 
 pytest.importorskip("starlette")

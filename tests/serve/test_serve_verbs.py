@@ -20,7 +20,7 @@ from skyband.cli import with_spark
 from skyband.cli.fields import verb_of
 from skyband.embedded.sources import paths_of
 from skyband.query import KINDS, Query
-from skyband.serve import run
+from skyband.serve import serving as run
 from skyband.serve.page import Page
 from support import command_line, served, spark_session
 

@@ -17,10 +17,10 @@ import skyband as sb
 from skyband.errors import EngineError
 from skyband.jobs.ddl import arrow_schema
 from skyband.jobs.local.journal import BLOCK
-from skyband.jobs.local.posts import Refused, Request
+from skyband.jobs.local.posts import PostRefused, Request
 from skyband.serve.bodies import read_body
 from skyband.serve.history import Event, History
-from skyband.serve.limits import Limits
+from skyband.serve.limits import ServiceLimits
 from skyband.serve.service import Service
 from support import served
 from support.served import abandon
@@ -86,7 +86,7 @@ def test_a_record_that_was_cut_off_is_dropped(tmp_path: Path, cut: int) -> None:
 
 
 def test_snapshots_bound_the_journal(tmp_path: Path) -> None:
-    service = served.new_service(tmp_path, limits=Limits(journal_bytes=10_000))
+    service = served.new_service(tmp_path, limits=ServiceLimits(journal_bytes=10_000))
     for i in range(30):
         apply(service, 5 * i, 5)
         assert service.journal_bytes < 10_000 + 3 * BLOCK  # one group is on its way
@@ -197,7 +197,7 @@ def test_a_refused_request_leaves_no_trace(tmp_path: Path) -> None:
     bad = request(5, 3, "bad")
     bad.table = bad.table.set_column(3, "bytes", [[None, 1, 2]])
     bad.table = bad.table.cast(SCHEMA)
-    with pytest.raises(Refused) as found:
+    with pytest.raises(PostRefused) as found:
         service.inbox.submit(bad).result(20)
     assert (found.value.row, found.value.column) == (0, "bytes")
     assert service.journal_bytes == size

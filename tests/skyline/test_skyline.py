@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import skyband as sb
-from skyband.kernels.skyline.stabsky import ALWAYS
+from skyband.skyline.kernels.stabsky import ALWAYS
 from support.skyline_cases import best
 
 WISH = {"x": "max", "y": "max"}

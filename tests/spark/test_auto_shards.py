@@ -54,7 +54,7 @@ def test_a_generated_stream_is_looked_at_when_spark_runs(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from skyband.jobs import parse_job
-    from skyband.jobs.first_batch import job_split
+    from skyband.jobs.spark.first_batch import job_split
     from skyband.spark import sharding
 
     source = {"kind": "rate", "rows_per_batch": 40_000}

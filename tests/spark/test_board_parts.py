@@ -13,8 +13,8 @@ import skyband as sb
 
 pytest.importorskip("pyspark")
 
-from skyband.data.ipc import table_from
-from skyband.data.letters import RAW, UNREAD, Carried
+from skyband.data.arrow_store import table_from
+from skyband.data.letters import RAW, UNREAD, CarriedColumns
 from skyband.spark.board_rows import answer_rows, typed_rows
 from skyband.spark.summarise import summariser
 from support.board_simulator import BoardJob, board_plan_of
@@ -61,7 +61,7 @@ def test_bad_records_are_one_letter_with_the_reasons_of_all_queries() -> None:
     table = pa.table(given | {"x": [1.0, None, float("nan"), None]})
     table = table.append_column(UNREAD, pa.array([False, True, False, True]))
     table = table.append_column(RAW, pa.array([None, b"{oops", None, b"\xff"], pa.binary()))
-    carried = Carried("not JSON of the schema", {}, ("t", "id", "g", "x"), letters=True)
+    carried = CarriedColumns("not JSON of the schema", {}, ("t", "id", "g", "x"), letters=True)
     plan = board_plan_of(BOARD, {"": rows(0)}, on_bad="skip")
     run = summariser(plan, "", carried)
     packed = [row for batch in run(iter(table.to_batches())) for row in batch.to_pylist()]

@@ -22,7 +22,7 @@ import skyband as sb
 from skyband.data.csv_records import CsvForm
 from skyband.data.letters import RAW, REASON, UNREAD
 from skyband.spark import file_units
-from skyband.spark.file_units import FILE, Form, read_units, schema_of_file, split_units
+from skyband.spark.file_units import FILE, FileForm, read_units, schema_of_file, split_units
 from skyband.spark.locations import check_scheme, newest_here, open_location
 
 TABLE = pa.table(
@@ -50,7 +50,7 @@ def listed(*paths: Path, **changes: Any) -> Iterator[pa.RecordBatch]:
     yield pa.RecordBatch.from_pylist(rows, schema=kinds)
 
 
-def read(form: Form, wanted: pa.Schema, *paths: Path, **changes: Any) -> pa.Table:
+def read(form: FileForm, wanted: pa.Schema, *paths: Path, **changes: Any) -> pa.Table:
     units = split_units(form)(listed(*paths, **changes))
     return pa.Table.from_batches(read_units(form, wanted)(units))
 
@@ -82,9 +82,9 @@ KINDS = ["parquet", "arrow", "arrows", "csv", "tsv", "csv.gz", "jsonl", "json.gz
 def test_formats(tmp_path: Path, kind: str) -> None:
     """Every format gives the same columns, also in a file with a blank in its name."""
     path = write(TABLE, tmp_path / f"rows of today.{kind}")
-    assert schema_of_file(Form(), path.as_uri()) == TABLE.schema
+    assert schema_of_file(FileForm(), path.as_uri()) == TABLE.schema
     wanted = pa.schema([TABLE.schema.field(name) for name in ("v", "ts", "id")])
-    got = read(Form(), wanted, path)
+    got = read(FileForm(), wanted, path)
     assert got.select(wanted.names).equals(TABLE.select(wanted.names))
     assert got[UNREAD].to_pylist() == [False] * 3
     assert got[RAW].null_count == got[REASON].null_count == 3
@@ -104,11 +104,11 @@ def test_types_that_spark_does_not_have(tmp_path: Path) -> None:
     )
     path = tmp_path / "a.arrow"
     write(table, path)
-    types = schema_of_file(Form(), path.as_uri())
+    types = schema_of_file(FileForm(), path.as_uri())
     zone = pa.timestamp("us", tz="UTC")
     kinds = [zone, pa.int16(), pa.decimal128(20, 0), pa.string(), pa.string()]
     assert types.types == kinds
-    got = read(Form(), types, path)
+    got = read(FileForm(), types, path)
     assert got["t"].cast(pa.int64()).to_pylist() == [-1, 1, 2]
     assert got["u8"].to_pylist() == [1, 2, 255]
     assert [int(value) for value in got["u64"].to_pylist()] == [1, 2, 2**64 - 1]
@@ -125,14 +125,14 @@ def test_large_files_are_cut_between_row_groups(
     small = tmp_path / "b.parquet"
     pq.write_table(table.slice(0, 5), small)
     monkeypatch.setattr(file_units, "UNIT_BYTES", path.stat().st_size // 4)
-    units = pa.Table.from_batches(split_units(Form())(listed(path, small))).to_pylist()
+    units = pa.Table.from_batches(split_units(FileForm())(listed(path, small))).to_pylist()
     mine = [(unit["first"], unit["groups"]) for unit in units[:-1]]
     assert len(mine) > 2
     assert mine[0][0] == 0
     assert all(one[0] + one[1] == other[0] for one, other in pairwise(mine))
     assert sum(mine[-1]) == 10
     assert (units[-1]["first"], units[-1]["groups"]) == (0, -1)
-    got = read(Form(), table.schema, path)
+    got = read(FileForm(), table.schema, path)
     assert got.select(["v", "i"]).equals(table)
 
 
@@ -145,7 +145,7 @@ def test_the_units_of_a_file_are_of_equal_size(
     )
     for part, groups in ((0.78, [5, 5]), (0.4, [4, 3, 3]), (0.09, [1] * 10)):
         monkeypatch.setattr(file_units, "UNIT_BYTES", int(path.stat().st_size * part))
-        units = pa.Table.from_batches(split_units(Form())(listed(path)))
+        units = pa.Table.from_batches(split_units(FileForm())(listed(path)))
         assert units["groups"].to_pylist() == groups
 
 
@@ -159,7 +159,7 @@ def test_only_needed_columns_are_read(tmp_path: Path, monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(pq.ParquetFile, "read_row_group", spy)
     path = write(TABLE, tmp_path / "a.parquet")
-    read(Form(), pa.schema([("v", pa.float64())]), path)
+    read(FileForm(), pa.schema([("v", pa.float64())]), path)
     assert asked == [["v"]]
 
 
@@ -181,38 +181,40 @@ class TestBadFiles:
         path = tmp_path / f"part.{kind}"
         path.write_bytes(whole[: len(whole) * 2 // 3])
         format_ = {"csv.gz": "csv"}.get(kind, "parquet" if kind == "parquet" else "ipc")
-        assert f"could not be read as {format_}" in self.reason(Form(), self.WANTED, path)
+        assert f"could not be read as {format_}" in self.reason(FileForm(), self.WANTED, path)
 
     @pytest.mark.parametrize("kind", ["parquet", "arrow", "csv"])
     def test_a_column_is_missing(self, tmp_path: Path, kind: str) -> None:
         path = write(TABLE.drop_columns(["v"]), tmp_path / f"a.{kind}")
-        told = self.reason(Form(), self.WANTED, path)
+        told = self.reason(FileForm(), self.WANTED, path)
         assert "column 'v' is missing; the columns are: ts, id, n" in told
 
     def test_a_column_of_another_type(self, tmp_path: Path) -> None:
         table = TABLE.set_column(2, "v", pa.array(["1", "x", "3"]))
         path = write(table, tmp_path / "a.parquet")
-        assert "column 'v' has type string, not double" in self.reason(Form(), self.WANTED, path)
+        assert "column 'v' has type string, not double" in self.reason(
+            FileForm(), self.WANTED, path
+        )
 
     def test_gone_or_changed(self, tmp_path: Path) -> None:
         gone = tmp_path / "gone.parquet"
-        assert "is gone now" in self.reason(Form(), self.WANTED, gone)
+        assert "is gone now" in self.reason(FileForm(), self.WANTED, gone)
         path = write(TABLE, tmp_path / "a.parquet")
-        assert "it has changed" in self.reason(Form(), self.WANTED, path, length=5)
+        assert "it has changed" in self.reason(FileForm(), self.WANTED, path, length=5)
         before = dt.datetime(2020, 1, 1, tzinfo=dt.UTC)
-        assert "it has changed" in self.reason(Form(), self.WANTED, path, time=before)
+        assert "it has changed" in self.reason(FileForm(), self.WANTED, path, time=before)
 
     def test_not_of_the_format(self, tmp_path: Path) -> None:
         path = tmp_path / "README.txt"
         path.write_text("hello")
-        assert "could not be read as parquet" in self.reason(Form(), self.WANTED, path)
-        assert "could not be read as ipc" in self.reason(Form("ipc"), self.WANTED, path)
+        assert "could not be read as parquet" in self.reason(FileForm(), self.WANTED, path)
+        assert "could not be read as ipc" in self.reason(FileForm("ipc"), self.WANTED, path)
 
     def test_other_files_are_read(self, tmp_path: Path) -> None:
         bad = tmp_path / "a.parquet"
         bad.write_bytes(b"PAR1")
         good = write(TABLE, tmp_path / "b.parquet")
-        got = read(Form(), self.WANTED, bad, good)
+        got = read(FileForm(), self.WANTED, bad, good)
         assert got[UNREAD].to_pylist() == [True, False, False, False]
 
 
@@ -241,7 +243,7 @@ class TestText:
         ]
         path = tmp_path / "a.csv"
         path.write_bytes(b"\r\n".join(lines) + b"\r\n")
-        got = read(Form(), self.WANTED, path)
+        got = read(FileForm(), self.WANTED, path)
         good = got.filter(pa.compute.invert(got[UNREAD])).to_pylist()
         assert [row["n"] for row in good] == [1, 2, 4, 8]
         assert [row["id"] for row in good] == ["a", 'b, "c"\nd', None, "NA"]
@@ -254,9 +256,9 @@ class TestText:
         path = tmp_path / "a.csv"
         path.write_text("2026-01-01;'a;b';7\n")
         told = CsvForm(header=False, delimiter=";", quote="'")
-        got = read(Form(csv=told, positions=("ts", "id", "n")), self.WANTED, path)
+        got = read(FileForm(csv=told, positions=("ts", "id", "n")), self.WANTED, path)
         assert got["id"].to_pylist() == ["a;b"]
-        found = schema_of_file(Form(csv=told), path.as_uri())
+        found = schema_of_file(FileForm(csv=told), path.as_uri())
         assert found == pa.schema([("_c0", pa.date32()), ("_c1", pa.string()), ("_c2", pa.int64())])
 
     @pytest.mark.parametrize("block", [30, 1 << 20])
@@ -267,7 +269,7 @@ class TestText:
         lines = [b"null", b'{"n": 1, "deep": {"a": [1]}}', b"", b"{oops", b'{"id": "x", "n": 2}']
         path = tmp_path / "a.ndjson"
         path.write_bytes(b"\r\n".join(lines))
-        got = read(Form(), self.WANTED, path)
+        got = read(FileForm(), self.WANTED, path)
         assert got[UNREAD].to_pylist() == [True, False, True, False]
         assert got["n"].to_pylist() == [None, 1, None, 2]
         assert [raw and raw.strip() for raw in got[RAW].to_pylist()] == [
@@ -283,11 +285,11 @@ class TestText:
             '{"t": "2026-01-01T00:00:00Z", "u": "2026-01-01 00:00:00.25", "a": [1], "n": null}\n'
             '{"t": "2026-01-01T00:00:00.5Z", "u": null, "v": 1, "d": "2026-01-01"}\n'
         )
-        found = schema_of_file(Form(), path.as_uri())
+        found = schema_of_file(FileForm(), path.as_uri())
         times = {"t": pa.timestamp("us", tz="UTC"), "u": pa.timestamp("us")}
         rest = {"a": pa.string(), "n": pa.string(), "v": pa.int64(), "d": pa.string()}
         assert dict(zip(found.names, found.types, strict=True)) == times | rest
-        got = read(Form(), found, path)
+        got = read(FileForm(), found, path)
         assert got[UNREAD].to_pylist() == [False, False]
         assert got["a"].to_pylist() == ["[1]", None]
 

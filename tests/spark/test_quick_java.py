@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from skyband.jobs.parsing import parse_job
-from skyband.spark.quick_java import java_options, quick_java
+from skyband.spark.quick_python import java_options, quick_java
 
 WAYS = ("SPARK_SUBMIT_OPTS", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
 ELSEWHERE = ("SPARK_HOME", "SPARK_CONF_DIR", "SPARK_DRIVER_MEMORY", "SPARK_MEM", "SPARK_MASTER")
@@ -72,7 +72,7 @@ def test_jobs_whose_rows_stay_out_of_java(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    run = pytest.importorskip("skyband.jobs.run", exc_type=ImportError)
+    run = pytest.importorskip("skyband.jobs.spark.run_job", exc_type=ImportError)
     window = {"size": "1 minute"}
     query = {"kind": "TopK", "k": 1, "score": "key", "time": "ts", "window": window}
     told = {"name": "job", "engine": "spark", "checkpoint": "state", "spark": {}, "source": source}

@@ -10,12 +10,11 @@ from hypothesis import strategies as st
 import oracle
 import skyband as sb
 from skyband import registry
-from skyband.data.ipc import table_from, table_to_bytes
+from skyband.data.arrow_store import table_from, table_to_bytes
 from skyband.data.packing import pack, unpack
 from skyband.engine.fold import Fold
-from skyband.spark.bucket import Bucket
+from skyband.spark.bucket import SESSIONS, Bucket
 from skyband.spark.parcels import unpack_runs
-from skyband.spark.sessions import SESSIONS
 from support import approximate, conformance, spark_simulator, streams, suites
 from support.both_engines import compare
 from support.spark_cases import (

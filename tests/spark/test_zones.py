@@ -122,7 +122,7 @@ def check(spark: Any, folder: Path, tables: dict[str, pa.Table]) -> None:
 
 def test_a_job_in_a_session_of_another_zone(spark: Any, tmp_path: Path) -> None:
     from skyband.jobs import load_job
-    from skyband.jobs.run import run
+    from skyband.jobs.spark.run_job import run
 
     assert spark.conf.get("spark.sql.session.timeZone") == ZONE
     tables = written(tmp_path)

@@ -8,7 +8,7 @@ import random
 import time
 from typing import Any
 
-from skyband.jobs.job import Section
+from skyband.jobs.job import JobSection
 from skyband.jobs.local import messages
 
 SCHEMA = "ts bigint, flow string, bytes bigint"
@@ -108,7 +108,7 @@ def rows(count: int, seed: int = 7) -> list[dict[str, Any]]:
     ]
 
 
-def source(servers: str, topic: str, **more: Any) -> messages.Kafka:
+def source(servers: str, topic: str, **more: Any) -> messages.KafkaSource:
     """A source that reads a topic, two records per batch unless told otherwise."""
     told = {"servers": servers, "topic": topic, "schema": SCHEMA, "rows_per_batch": 2, **more}
-    return messages.Kafka("[source]", Section("kafka", told), "")
+    return messages.KafkaSource("[source]", JobSection("kafka", told), "")

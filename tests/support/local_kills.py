@@ -19,7 +19,7 @@ from typing import Any
 from skyband.jobs import parse_job
 
 _PROCESSES = multiprocessing.get_context("forkserver")
-_PROCESSES.set_forkserver_preload(["skyband.jobs.local.run", "support.warm_queries"])
+_PROCESSES.set_forkserver_preload(["skyband.jobs.local.local_job", "support.warm_queries"])
 _PATIENCE = 300.0
 _CLOSELY = 0.05
 """Most kills come so many seconds after a batch has begun, or earlier."""
@@ -27,7 +27,7 @@ _CLOSELY = 0.05
 
 def run(told: dict[str, Any]) -> None:
     """Run a job that saves its state very often."""
-    from skyband.jobs.local import run
+    from skyband.jobs.local import local_job as run
 
     run._SAVE_EVERY, run._SAVE_SHARE = 0.02, 0
     run.run_local(parse_job(told))

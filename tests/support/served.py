@@ -16,9 +16,9 @@ import pyarrow as pa
 import skyband as sb
 from skyband.jobs import Job
 from skyband.jobs.ddl import arrow_schema
-from skyband.jobs.job import Section
+from skyband.jobs.job import JobSection
 from skyband.query import Query
-from skyband.serve.limits import Limits
+from skyband.serve.limits import ServiceLimits
 from skyband.serve.page import Page
 from skyband.serve.service import Service, Stream
 
@@ -81,7 +81,7 @@ def ndjson(found: list[dict[str, Any]]) -> bytes:
 def new_service(
     folder: Path,
     queries: Mapping[str, Query] | None = None,
-    limits: Limits | None = None,
+    limits: ServiceLimits | None = None,
     schema: str | pa.Schema | Mapping[str, pa.Schema] = SCHEMA,
     batches: Iterator[pa.Table] | None = None,
     **given: Any,
@@ -91,7 +91,7 @@ def new_service(
         schema = arrow_schema("[source]", schema)
     schemas = {"": schema} if isinstance(schema, pa.Schema) else schema
     streams = {name: Stream(batches or iter(()), each) for name, each in schemas.items()}
-    sections = {name: Section("http", {"schema": ""}) for name in schemas}
+    sections = {name: JobSection("http", {"schema": ""}) for name in schemas}
     settings: dict[str, Any] = {"alone": False, "engine": "local", "ahead": "none"} | given
     job = Job("test", str(folder), queries or board(), sections, {}, **settings)
     return Service(job, limits, streams)
@@ -175,7 +175,7 @@ def _events(reply: http.client.HTTPResponse) -> Iterator[tuple[str, str, Any]]:
 def serving(
     service: Page,
     token: str | None = None,
-    limits: Limits | None = None,
+    limits: ServiceLimits | None = None,
     port: int = 0,
     host: str = "127.0.0.1",
     title: str = "test",

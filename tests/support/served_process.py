@@ -16,7 +16,8 @@ from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from skyband.serve import limits, page, run, server  # noqa: F401  (imported before processes are forked)
+from skyband.serve import limits
+from skyband.serve import serving as run
 from support import served
 
 __all__ = ["Process", "started"]
@@ -27,7 +28,7 @@ _FORKING.set_forkserver_preload([__name__])
 
 def _run(job: str, journal_bytes: int, told: Connection) -> None:
     os.environ.pop("SKYBAND_TOKEN", None)
-    run.Limits = partial(limits.Limits, journal_bytes=journal_bytes)  # type: ignore[attr-defined, assignment]
+    run.ServiceLimits = partial(limits.ServiceLimits, journal_bytes=journal_bytes)  # type: ignore[attr-defined, assignment]
     run.serve_job(run.load_served(job), port=0, started=told.send)
 
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 import skyband as sb
 from skyband.contract.synopsis import Synopsis
 from skyband.engine.per_group import make_synopsis
-from skyband.topk import lasting
+from skyband.topk import pruner as lasting
 
 ROWS = 6_000
 
@@ -94,7 +94,7 @@ def test_most_rows_are_left_out_of_a_batch_of_many_windows() -> None:
     score = np.random.default_rng(1).random(ROWS)
     panes = np.arange(ROWS // 10)
     query = sb.TopK(k=5, score="x", window=sb.CountWindow(800, slide=10))
-    chooser = lasting.Lasting(query)
+    chooser = lasting.BatchPruner(query)
     found = chooser.select(score, np.zeros(0, np.int64), np.arange(0, ROWS + 1, 10), panes, 599)
     assert found is not None
     positions, offsets = found

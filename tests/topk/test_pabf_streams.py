@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 import pytest
 
 import skyband as sb
-from skyband.kernels.topk import pabf_filter
-from skyband.topk.pabf.filters import FILTERS
+from skyband.topk.kernels import pabf as pabf_filter
+from skyband.topk.pabf import FILTERS
 
 Scores = npt.NDArray[np.float64]
 ROWS, SIZE, SLIDE, K = 60_000, 6_000, 300, 20
@@ -89,7 +89,7 @@ def test_named_streams(name: str, filter_name: str) -> None:
 def test_what_no_window_shows_may_be_left_out_first(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("skyband.topk.lasting._ROWS_PER_RESULT", 1)
+    monkeypatch.setattr("skyband.topk.pruner._ROWS_PER_RESULT", 1)
     values = scores(name)
     epsilon = 0.01 * float(values.max() - values.min())
     query = sb.TopK(

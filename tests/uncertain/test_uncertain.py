@@ -11,7 +11,7 @@ import pytest
 
 import skyband as sb
 from skyband import registry
-from skyband.kernels.uncertain import queue
+from skyband.uncertain.kernels import queue
 from skyband.uncertain.scsq import SegmentalQueue
 from support.uncertain_cases import ALGORITHMS, KINDS, RADAR, query
 

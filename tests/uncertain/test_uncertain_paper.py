@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 import oracle
 import skyband as sb
 from oracle.uncertain import by_worlds
-from skyband.kernels.uncertain import queue
-from skyband.kernels.uncertain.types import KEEP
+from skyband.uncertain.base import Semantics
+from skyband.uncertain.kernels import queue
+from skyband.uncertain.kernels.types import KEEP
 from skyband.uncertain.scsq import SegmentalQueue
-from skyband.uncertain.semantics import Semantics
 from support.uncertain_cases import (
     ALGORITHMS,
     KINDS,

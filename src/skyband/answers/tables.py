@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
@@ -12,7 +12,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from skyband.answers.answer import Answers, Promises
-from skyband.answers.later import Later
 from skyband.arrays import Codes, Ints
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Part, Runs, places
@@ -23,7 +22,48 @@ from skyband.data.packing import under
 from skyband.data.time_axis import edge_type, window_column
 from skyband.query.base import Query
 
-__all__ = ["Shape", "answer_schema", "answers_of"]
+__all__ = [
+    "LazyTable",
+    "Shape",
+    "answer_schema",
+    "answers_of",
+    "now",
+]
+
+# Tables that are built when they are first read --------------------------------------------------
+
+
+class LazyTable:
+    """A table that is not built yet.
+
+    A live monitor may answer thousands of times per second, and nobody looks at every answer.
+    """
+
+    __slots__ = ("_build", "_table", "schema")
+
+    def __init__(self, schema: pa.Schema, build: Callable[[], pa.Table]) -> None:
+        self.schema = schema
+        self._build: Callable[[], pa.Table] | None = build
+        self._table: pa.Table | None = None
+
+    @property
+    def table(self) -> pa.Table:
+        """The table; built once."""
+        build = self._build
+        if build is not None:
+            self._table = build()
+            self._build = None  # it holds the columns
+        return self._table
+
+    def slice(self, offset: int, length: int) -> LazyTable:
+        """Some rows of it, also built when they are read."""
+        return LazyTable(self.schema, lambda: self.table.slice(offset, length))
+
+
+def now(table: pa.Table | LazyTable) -> pa.Table:
+    """The table itself."""
+    return table.table if isinstance(table, LazyTable) else table
+
 
 _FIRST, _SECOND = np.zeros(1, np.int64), np.ones(1, np.int64)
 _FLAGS = np.zeros(1, np.bool_), np.ones(1, np.bool_)
@@ -66,7 +106,7 @@ def answers_of(
     windows: Windows,
     edges: tuple[Ints, Ints],
     totals: npt.NDArray[Any],
-    before: Mapping[int, pa.Table | Later],
+    before: Mapping[int, pa.Table | LazyTable],
     later: bool = False,
 ) -> Answers:
     """The answers of windows, from finished runs in the order of the windows.
@@ -77,7 +117,7 @@ def answers_of(
     starts, ends = edges
     query, synopsis, schema = shape.query, shape.synopsis, answer_schema(shape)
     bounds: dict[str, Any] = dict(synopsis.bounds())
-    made: pa.Table | Later
+    made: pa.Table | LazyTable
     if finished is None:
         made, offsets = empty_table(schema), np.zeros(len(ends) + 1, np.int64)
         exact = np.full(len(ends), synopsis.exact)
@@ -90,7 +130,7 @@ def answers_of(
         if shape.groups.names or not later:
             made = _table(shape, finished, schema, edges, offsets)
         else:
-            made = Later(schema, partial(_table, shape, finished, schema, edges, offsets))
+            made = LazyTable(schema, partial(_table, shape, finished, schema, edges, offsets))
         told = finished.scalars.get("exact")
         exact = _every(told, first, last, synopsis.exact)
         proven = _all(len(finished), synopsis.exact) if told is None else told.astype(np.bool_)

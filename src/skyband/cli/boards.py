@@ -14,8 +14,7 @@ from rich.live import Live
 
 from skyband.answers.answer import Answer
 from skyband.cli.explain import explained, say
-from skyband.cli.live import room
-from skyband.cli.view import answer_line, answer_table, span
+from skyband.cli.view import answer_line, answer_table, room, span
 from skyband.errors import QueryError
 from skyband.query import Query
 

@@ -96,7 +96,7 @@ class _Show:
         """Compile the kernels before time is measured; later runs use the cache."""
         from skyband.cli.flows import flow_batches
         from skyband.embedded.monitor import Monitor
-        from skyband.kernels.core.patient import hurry
+        from skyband.kernels.patient import hurry
 
         hurry()
         for query in self.queries.values():
@@ -108,7 +108,7 @@ class _Show:
     def steps(self, seed: int) -> Iterator[dict[str, Answer]]:
         """After every batch of the stream, yield the latest answer of each query."""
         from skyband.embedded.monitor import Monitor
-        from skyband.kernels.core.notice import clock
+        from skyband.kernels.notice import clock
 
         monitors = {title: Monitor(query) for title, query in self.queries.items()}
         latest: dict[str, Answer] = {}

@@ -80,14 +80,14 @@ def say_unmatched(where: Mapping[str, Sequence[Any]], source: Any) -> None:
     """Say which values there are, after a ``--where`` that no row matched."""
     from skyband.cli.stdin import Stdin
     from skyband.data.row_filter import RowFilter
-    from skyband.embedded.sources import Reading, batches_of
+    from skyband.embedded.sources import ReadSettings, batches_of
 
     shown = {n: f"--where {n}={','.join(map(str, values))}" for n, values in where.items()}
     counts = {name: Counter[Any]() for name in where}
     sources = [] if isinstance(source, Stdin) else [source]
     matched, rows = set[str](), 0
     for each in source.values() if isinstance(source, Mapping) else sources:
-        reading = Reading(lambda schema: [name for name in where if name in schema.names])
+        reading = ReadSettings(lambda schema: [name for name in where if name in schema.names])
         for table in batches_of(each, reading):
             for name in set(where) & set(table.column_names):
                 for found in table[name].value_counts().to_pylist():

@@ -6,10 +6,11 @@ import io
 import os
 import shutil
 import sys
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import pyarrow as pa
 from rich.console import Console
@@ -18,12 +19,24 @@ from rich.text import Text
 
 from skyband.answers.plain_text import plain
 from skyband.cli.choices import Format
+from skyband.cli.explain import say
 from skyband.cli.view import head_of, span
 from skyband.data.json_text import escaped_text, json_text
-from skyband.errors import QueryError
+from skyband.errors import EngineError, QueryError
 from skyband.query import Query
 
-__all__ = ["Writer", "format_of", "writer"]
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from skyband.answers.answer import Answer
+
+__all__ = [
+    "AnswerWriter",
+    "Picture",
+    "format_of",
+    "refuse_with_serve",
+    "writer",
+]
 
 _AT_ONCE = 1 << 16
 _ENDS = 3
@@ -61,7 +74,7 @@ def format_of(format_: Format | None, output: Path | None) -> Format:
     return _ENDINGS[output.suffix.lower()]
 
 
-class Writer:
+class AnswerWriter:
     """Writes tables of answers to one output, one after another."""
 
     def __init__(self, file: IO[bytes], format_: Format, query: Query | None = None) -> None:
@@ -128,7 +141,7 @@ class Writer:
 @contextmanager
 def writer(
     format_: Format, output: Path | None, query: Query | None = None, *, growing: bool = False
-) -> Iterator[Writer]:
+) -> Iterator[AnswerWriter]:
     """A Writer of a query's answers onto a file, or onto standard output.
 
     A file is there once it is whole; one that others read while it grows has its name at once.
@@ -139,7 +152,7 @@ def writer(
             "it into a program"
         )
     with _opened(output, growing) as file:
-        opened = Writer(file, format_, query)
+        opened = AnswerWriter(file, format_, query)
         try:
             yield opened
         finally:
@@ -220,3 +233,74 @@ def _flat(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
         texts = [None if v is None else json_text(v, escaped_text) for v in column.to_pylist()]
         return pa.chunked_array([pa.array(texts, pa.string())])
     return column
+
+
+# ``--plot FILE.png``: a picture of the answers, next to whatever else a verb writes --------------
+
+
+_WINDOWS = 240
+"""Windows that a picture shows: the last ones."""
+_ANSWERS = 5_000
+"""Answers that are kept for it; with groups in count windows there is one per group and window."""
+
+
+class Picture:
+    """Collects answers and draws them at the end; without a path it does nothing."""
+
+    def __init__(self, query: Query, path: Path | None, kind: str | None, verb: str) -> None:
+        self.query = query
+        self.path = path
+        self.verb = verb
+        self._kept: deque[Any] = deque(maxlen=_ANSWERS)
+        if path is None:
+            if kind is not None:
+                raise QueryError("--plot-as says how to draw; give --plot FILE.png, too")
+            return
+        from skyband.plot.files import KINDS, check_path, kind_of
+
+        self.kind = kind or kind_of(query)
+        if self.kind not in KINDS:
+            raise QueryError(f"--plot-as {kind}: choose one of {', '.join(KINDS)}")
+        check_path(path)
+        if (self.kind in ("bump", "bars")) > query.ranked:
+            raise QueryError(f"--plot-as {kind}: {query.kind} has no ranks; use skyline, timeline")
+
+    def take(self, piece: Answer | pa.Table) -> None:
+        """Remember an answer, or a table of answers."""
+        if self.path is not None:
+            self._kept.append(piece)
+
+    def close(self) -> None:
+        """Draw what was taken."""
+        if self.path is None:
+            return
+        import pyarrow as pa
+
+        from skyband.plot.files import save
+
+        pieces: Any = list(self._kept)
+        if pieces and isinstance(pieces[0], pa.Table):
+            pieces = pa.concat_tables(pieces)
+        last = {"last": _WINDOWS} if self.kind in ("bump", "totals", "timeline") else {}
+        save(self.path, pieces, kind=self.kind, query=self.query, title=self.title, **last)
+        say(f"picture written to {self.path}")
+
+    @property
+    def title(self) -> str:
+        """What was asked, in a few words."""
+        query = self.query
+        what = getattr(query, "score", None) or getattr(query, "weight", None) or ""
+        named = ", ".join(query.key)
+        window = query.window
+        size = getattr(window, "size", None) or getattr(window, "half_life", None)
+        parts = [self.verb, f"{named} by {what}" if named and what else named or str(what)]
+        if size is not None:
+            parts.append(f"over {size:,} rows" if window.sort == "sized" and isinstance(size, int)
+                         and query.time is None else f"over {size}")  # fmt: skip
+        return " · ".join(part for part in parts if part)
+
+
+def refuse_with_serve(path: Path | None) -> None:
+    """A served verb has no end at which a picture could be drawn."""
+    if path is not None:
+        raise EngineError("--plot draws the answers at the end; leave it out with --serve")

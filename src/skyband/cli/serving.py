@@ -28,7 +28,7 @@ _STEP = 0.5
 """Seconds between two batches of the demo."""
 
 
-class Engine(StrEnum):
+class JobEngine(StrEnum):
     """Where a job runs."""
 
     local = "local"
@@ -47,7 +47,7 @@ def serve(
     demo: Annotated[
         bool, typer.Option("--demo", help="Show a generated stream of network flows.")
     ] = False,
-    engine: Annotated[Engine | None, typer.Option(help="Run the job on this engine.")] = None,
+    engine: Annotated[JobEngine | None, typer.Option(help="Run the job on this engine.")] = None,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to listen on; 0 takes a free one.")] = 8470,
     name: Annotated[
@@ -57,7 +57,7 @@ def serve(
     seed: Annotated[int, typer.Option(help="Seed of the demo's stream.")] = 7,
 ) -> None:
     """Run a job and show its answers in the browser; rows can be posted to it."""
-    from skyband.serve import run
+    from skyband.serve import serving as run
 
     if not 0 <= port <= 65_535:
         raise QueryError(f"--port must be from 0 to 65535, not {port}")
@@ -88,7 +88,7 @@ def serve_verb(title: str, query: Query, source: Any, given: Mapping[str, Any]) 
     """Show the answers of a query over files or standard input, until it is interrupted."""
     from skyband.embedded.monitor import new_board
     from skyband.embedded.run import watch_board
-    from skyband.serve import run
+    from skyband.serve import serving as run
     from skyband.serve.page import Page
 
     run.require_packages()
@@ -119,7 +119,7 @@ def serve_verb(title: str, query: Query, source: Any, given: Mapping[str, Any]) 
 def serve_spark(title: str, query: Query, source: Any, given: Mapping[str, Any]) -> None:
     """Show the answers of a query that Spark has computed over files, until it is interrupted."""
     from skyband.cli.with_spark import rank_on_spark
-    from skyband.serve import run
+    from skyband.serve import serving as run
     from skyband.serve.on_spark import windows_of
     from skyband.serve.page import Page
 

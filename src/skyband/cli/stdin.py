@@ -17,7 +17,14 @@ from typing import Any, BinaryIO, cast
 
 import pyarrow as pa
 
-from skyband.embedded.sources import OwnReader, Reading, batches_of, read_json, reader_of, sound
+from skyband.embedded.sources import (
+    CustomSource,
+    ReadSettings,
+    batches_of,
+    read_json,
+    reader_of,
+    sound,
+)
 from skyband.errors import SchemaError
 
 __all__ = ["STDIN", "Stdin", "stdin_batches"]
@@ -31,20 +38,20 @@ _AHEAD = 4 * _AT_ONCE
 Parse = Callable[[bytes, pa.Schema | None, Sequence[str] | None], pa.Table]
 
 
-class Stdin(OwnReader):
+class Stdin(CustomSource):
     """Standard input as a source; it reads only the columns that are needed."""
 
-    def batches(self, reading: Reading) -> Iterator[pa.Table]:
+    def batches(self, reading: ReadSettings) -> Iterator[pa.Table]:
         """Read it, once."""
         return stdin_batches(None, reading)
 
 
 def stdin_batches(
-    stream: BinaryIO | None = None, reading: Reading | None = None
+    stream: BinaryIO | None = None, reading: ReadSettings | None = None
 ) -> Iterator[pa.Table]:
     """Read standard input as tables."""
     source = cast(BinaryIO, _Arriving(0)) if stream is None else stream
-    reading = reading or Reading()
+    reading = reading or ReadSettings()
     if stream is None and sys.stdin is not None and sys.stdin.isatty():
         raise SchemaError("standard input is a terminal; pipe CSV, JSON lines or Arrow into it")
     first = _start(source)
@@ -90,7 +97,7 @@ def _header(first: bytes, source: BinaryIO) -> tuple[bytes, bytes]:
 
 
 def _lines(
-    first: bytes, source: BinaryIO, parse: Parse, header: bytes, reading: Reading
+    first: bytes, source: BinaryIO, parse: Parse, header: bytes, reading: ReadSettings
 ) -> Iterator[pa.Table]:
     """Yield a table of the complete lines each time bytes arrive."""
     schema: pa.Schema | None = None

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import time
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
 from rich import box
+from rich.console import Console
+from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
@@ -17,7 +20,16 @@ from skyband.answers.plain_text import clock, moment_text, plain
 from skyband.data.columns import is_number_type
 from skyband.query import Query
 
-__all__ = ["answer_line", "answer_table", "change_lines", "head_of", "measure_of", "span"]
+__all__ = [
+    "answer_line",
+    "answer_table",
+    "change_lines",
+    "head_of",
+    "measure_of",
+    "room",
+    "span",
+    "watch_live",
+]
 
 _BAR = 12
 _BLOCKS = " ▏▎▍▌▋▊▉█"
@@ -225,3 +237,45 @@ def _near(value: Any, answer: Answer) -> str:
         if len(days) == 1:
             return f"{value:%H:%M:%S}"
     return plain(value)
+
+
+# The live view: shows the latest answer in place, with its changes of rank -----------------------
+
+
+_FRAME = 7
+"""Lines of a table that are not rows: title, rules, header, caption."""
+
+
+def room(console: Console) -> int:
+    """How many rows of a table fit into the terminal."""
+    return max(3, console.height - _FRAME)
+
+
+def watch_live(
+    answers: Iterable[Answer], query: Query, pace: float = 0.2, changes: bool = False
+) -> None:
+    """Show answers as they come: in place on a terminal, otherwise one line per answer.
+
+    With ``changes``, the changes of every answer are printed instead, one line each.
+    """
+    console = Console(highlight=False)
+    if changes:
+        for answer in answers:
+            for line in change_lines(answer, query):
+                console.print(line, soft_wrap=True)
+        return
+    if not console.is_terminal:
+        for answer in answers:
+            console.print(answer_line(answer, query), soft_wrap=True, markup=False)
+        return
+    shown = 0
+    with Live(console=console, auto_refresh=False) as live:
+        for answer in answers:
+            began = time.perf_counter()
+            live.update(answer_table(answer, query, rows=room(console)), refresh=True)
+            shown += 1
+            rest = pace - (time.perf_counter() - began)
+            if rest > 0:
+                time.sleep(rest)
+    if not shown:
+        console.print("no window has any rows", style="dim")

@@ -65,9 +65,9 @@ def warm(
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    from skyband.kernels.core.jit import cache_folder
-    from skyband.kernels.core.notice import say_nothing
-    from skyband.kernels.core.patient import hurry
+    from skyband.kernels.jit import cache_folder
+    from skyband.kernels.notice import say_nothing
+    from skyband.kernels.patient import hurry
 
     chosen = list(cases(names or ()))
     hurry()

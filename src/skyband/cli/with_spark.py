@@ -15,7 +15,7 @@ from skyband.query import Query
 from skyband.spark.requirements import error_of
 
 if TYPE_CHECKING:
-    from skyband.embedded.sources import Files
+    from skyband.embedded.sources import FileSet
 
 __all__ = ["rank_on_spark"]
 
@@ -74,7 +74,7 @@ def _engine() -> Any:
     return spark
 
 
-def _read(session: Any, paths: str | Files) -> Any:
+def _read(session: Any, paths: str | FileSet) -> Any:
     """Files of one kind as a DataFrame."""
     from skyband.embedded.sources import READERS, paths_of
 

@@ -15,7 +15,7 @@ from skyband.arrays import Array, Codes, Ints, Mask
 from skyband.contract.runs import Part, Runs
 from skyband.data.columns import take, to_numpy
 
-__all__ = ["NO_WINDOWS", "Faults", "Refused", "Rows", "Windows", "shown"]
+__all__ = ["NO_WINDOWS", "Faults", "RefusedRows", "Rows", "Windows", "shown"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,7 +138,7 @@ NO_WINDOWS = Windows(_NONE, _NONE, _NONE, _NONE)
 
 
 @dataclass
-class Refused:
+class RefusedRows:
     """What is still known of rows that were refused after they had been summarised."""
 
     rows: pa.Table
@@ -148,14 +148,14 @@ class Refused:
     group: Codes
     """The code of each row's group."""
 
-    def of_group(self, group: int) -> Refused:
+    def of_group(self, group: int) -> RefusedRows:
         """The same rows, all assigned to one group."""
-        return Refused(self.rows, self.reasons, np.full(len(self.reasons), group, np.int32))
+        return RefusedRows(self.rows, self.reasons, np.full(len(self.reasons), group, np.int32))
 
     @staticmethod
-    def concat(many: Sequence[Refused]) -> Refused:
+    def concat(many: Sequence[RefusedRows]) -> RefusedRows:
         """Concatenate, in this order."""
-        return Refused(
+        return RefusedRows(
             pa.concat_tables([each.rows for each in many]),
             [reason for each in many for reason in each.reasons],
             np.concatenate([each.group for each in many]),
@@ -170,7 +170,7 @@ class Faults:
     reasons: list[str] = field(default_factory=list)
     tests: list[tuple[str, str, Mask]] = field(default_factory=list)
     """The column, the problem, and the rows for which this is the first problem found."""
-    refused: Callable[[], Refused] | None = None
+    refused: Callable[[], RefusedRows] | None = None
     """Returns the rows themselves, if they were refused after they had been summarised."""
 
     @property

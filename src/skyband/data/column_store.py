@@ -28,9 +28,9 @@ from skyband.data.columns import (
 )
 from skyband.data.flat_state import Form, admitted, require
 from skyband.errors import DataError, SchemaError
-from skyband.kernels.core.borrow import frozen
-from skyband.kernels.core.scan import gather
-from skyband.kernels.core.strings import SPARE, bytes_and_words, copy_spans, place_spans, read_spans
+from skyband.kernels.borrow import frozen
+from skyband.kernels.scan import gather
+from skyband.kernels.strings import SPARE, bytes_and_words, copy_spans, place_spans, read_spans
 
 __all__ = ["ColumnStore"]
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from skyband.arrays import Array
 from skyband.errors import SchemaError
-from skyband.kernels.core.borrow import frozen
+from skyband.kernels.borrow import frozen
 
 Positions = NDArray[np.signedinteger[Any]]
 

@@ -17,7 +17,7 @@ from skyband.data.columns import output_type, plain
 from skyband.errors import SchemaError
 from skyband.query.expressions import Call, Column, Node, Number, columns_of
 
-__all__ = ["Computed"]
+__all__ = ["ComputedColumn"]
 
 Value = Any
 """An array or a scalar, of int64 or float64."""
@@ -27,7 +27,7 @@ _WHOLE = {"+": "add", "-": "subtract", "*": "multiply"}
 _LIMIT = float(1 << 63)
 
 
-class Computed:
+class ComputedColumn:
     """One computed column, bound to the columns of a source."""
 
     def __init__(self, text: str, node: Node, schema: pa.Schema) -> None:

@@ -29,9 +29,9 @@ from skyband.data.columns import (
 from skyband.data.flat_state import Form, admitted, require
 from skyband.data.memo import once
 from skyband.errors import EngineError, SchemaError
-from skyband.kernels.core import hashing
-from skyband.kernels.core.borrow import frozen
-from skyband.kernels.core.hashing import NULL_HASH
+from skyband.kernels import hashing
+from skyband.kernels.borrow import frozen
+from skyband.kernels.hashing import NULL_HASH
 
 _SMALLEST = 16  # keys that a new index has room for
 _MANY = 1 << 20  # from this many keys on, an index doubles rather than quadruples
@@ -192,7 +192,7 @@ def _has_width(kind: pa.DataType) -> bool:
     return bool(pa.types.is_fixed_size_binary(kind) or pa.types.is_decimal(kind))
 
 
-class Encoded(NamedTuple):
+class EncodedKeys(NamedTuple):
     """The result of `KeyIndex.encode`: a code per row, and the row and code of each new key."""
 
     codes: Codes
@@ -240,7 +240,7 @@ class KeyIndex:
         used, free = self._counts
         return np.delete(np.arange(used), self._free[:free])
 
-    def encode(self, hashes: Hashes) -> Encoded:
+    def encode(self, hashes: Hashes) -> EncodedKeys:
         """The code of each hash; new hashes are given a code."""
         hashes = frozen(hashes)
         codes = np.empty(len(hashes), np.int32)
@@ -258,7 +258,7 @@ class KeyIndex:
             if row < len(hashes):
                 few = len(self._by_code) < _MANY
                 self._allocate((4 if few else 2) * len(self._by_code))
-        return Encoded(codes, np.concatenate(rows_found), np.concatenate(codes_found))
+        return EncodedKeys(codes, np.concatenate(rows_found), np.concatenate(codes_found))
 
     def find(self, hashes: Hashes) -> Codes:
         """The code of each hash; -1 for an unknown hash."""

@@ -22,7 +22,7 @@ from skyband.data.json_text import base64_text, json_text
 from skyband.errors import DataError
 
 __all__ = [
-    "LETTERS", "RAW", "REASON", "UNREAD", "Carried", "refuse", "row_letters", "unread",
+    "LETTERS", "RAW", "REASON", "UNREAD", "CarriedColumns", "refuse", "row_letters", "unread",
 ]  # fmt: skip
 
 LETTERS = pa.schema(
@@ -42,13 +42,13 @@ UNREAD = "_skyband_unread"
 RAW = "_skyband_raw"
 """The bytes of a record that could not be read."""
 REASON = "_skyband_reason"
-"""Why a record, or a whole file, could not be read; null: ``Carried.unreadable`` says it."""
+"""Why a record, or a whole file, could not be read; null: ``CarriedColumns.unreadable`` says it."""
 _SHOWN = 300
 """How many characters of a record an error message shows."""
 
 
 @dataclass(frozen=True)
-class Carried:
+class CarriedColumns:
     """Columns of a source that travel with the query's columns, so that bad records stay whole."""
 
     unreadable: str | None = None
@@ -74,7 +74,7 @@ class Carried:
         return tuple(dict.fromkeys((*self.record, *self.hidden)))
 
 
-def unread(source: str, carried: Carried, rows: pa.Table) -> pa.Table:
+def unread(source: str, carried: CarriedColumns, rows: pa.Table) -> pa.Table:
     """Letters for records, and for whole files, that could not be read."""
     known = rows.column(REASON).to_pylist() if carried.reasons else [None] * rows.num_rows
     records = [
@@ -86,7 +86,7 @@ def unread(source: str, carried: Carried, rows: pa.Table) -> pa.Table:
 
 
 def row_letters(
-    source: str, carried: Carried, rows: pa.Table, reasons: Sequence[str | None]
+    source: str, carried: CarriedColumns, rows: pa.Table, reasons: Sequence[str | None]
 ) -> pa.Table:
     """Letters for rows that a query refused before summarising them."""
     names = carried.record or tuple(n for n in rows.column_names if n not in carried.hidden)
@@ -116,7 +116,7 @@ def refuse(letters: pa.Table, count: int) -> None:
 
 def _letters(
     source: str,
-    carried: Carried,
+    carried: CarriedColumns,
     rows: pa.Table,
     reasons: Sequence[str | None],
     records: Sequence[tuple[str | None, str | None]],

@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from skyband.arrays import Array, Ints, Mask
-from skyband.kernels.core.borrow import frozen
-from skyband.kernels.core.records import (
+from skyband.kernels.borrow import frozen
+from skyband.kernels.records import (
     NUMBER,
     ROOM,
     SKIPPED,
@@ -23,10 +23,10 @@ from skyband.kernels.core.records import (
     TRUTH,
     WHOLE,
     Layout,
-    Values,
+    RecordValues,
     match_records,
 )  # fmt: skip
-from skyband.kernels.core.strings import bytes_and_words
+from skyband.kernels.strings import bytes_and_words
 
 __all__ = ["FEW", "read_alike"]
 
@@ -108,7 +108,7 @@ def _read(
     size = int(lengths.sum())
     text = np.empty((max(texts, 1), size + ROOM), np.uint8)
     shape = (len(text), size + ROOM - 7)
-    values = Values(
+    values = RecordValues(
         np.empty((max(others, 1), len(rows)), np.int64),
         np.ndarray(shape, np.uint64, text, 0, (text.shape[1], 1)),
         np.zeros((max(texts, 1), len(rows) + 1), np.int32),
@@ -177,7 +177,7 @@ def _bounds(kinds: pa.Schema, name: str, code: int) -> tuple[int, int]:
 
 
 def _column(
-    layout: Layout, values: Values, text: Array, field: int, count: int, kind: pa.DataType
+    layout: Layout, values: RecordValues, text: Array, field: int, count: int, kind: pa.DataType
 ) -> pa.Array:
     there, row = values.there[field, :count], int(layout.column[field])
     mask = None if there.all() else pa.py_buffer(np.packbits(there, bitorder="little"))

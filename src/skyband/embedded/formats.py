@@ -15,9 +15,9 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from skyband.data.columns import decoded, empty_table
-from skyband.embedded.ahead import Load
+from skyband.embedded.read_ahead import Load
 from skyband.embedded.text_files import CsvFile, JsonFile, Needed, sound
-from skyband.embedded.time_order import Span, span_of
+from skyband.embedded.time_order import TimeRange, span_of
 from skyband.errors import SchemaError
 
 __all__ = ["READERS", "Needed", "OpenFile", "ParquetFile", "kind_of", "open_parquet", "opened"]
@@ -100,7 +100,7 @@ class ParquetFile:
             self.schema: pa.Schema = file.schema_arrow
         sound(empty_table(self.schema))
 
-    def spans(self, time: str, names: Sequence[str] | None) -> list[Span | None]:
+    def spans(self, time: str, names: Sequence[str] | None) -> list[TimeRange | None]:
         """The least and greatest times of each load's row groups; None without statistics."""
         return [span_of(self.metadata, groups, time, names) for groups in self.groups()]
 

@@ -16,7 +16,6 @@ import pyarrow as pa
 
 from skyband.data.columns import empty_table, to_arrow
 from skyband.data.time_axis import TimeAxis
-from skyband.embedded.ahead import Load, read_ahead
 from skyband.embedded.formats import (
     READERS,
     Needed,
@@ -26,12 +25,13 @@ from skyband.embedded.formats import (
     open_parquet,
     opened,
 )
+from skyband.embedded.read_ahead import Load, read_ahead
 from skyband.embedded.text_files import read_json, reader_of, sound
 from skyband.embedded.time_order import (
     FIRST,
     SORT_BYTES,
-    Span,
     Ticks,
+    TimeRange,
     by_name,
     in_order,
     merged,
@@ -46,9 +46,9 @@ from skyband.window import Window
 __all__ = [
     "READERS",
     "Batches",
-    "Files",
-    "OwnReader",
-    "Reading",
+    "CustomSource",
+    "FileSet",
+    "ReadSettings",
     "Source",
     "batches_of",
     "is_files",
@@ -80,7 +80,7 @@ Source: TypeAlias = "ArrowStream | ArrowArray | str | Path | Iterable[Source]"
 
 
 @dataclass(frozen=True)
-class Files:
+class FileSet:
     """Several paths, folders and globs that are read as one source."""
 
     words: tuple[str | Path, ...]
@@ -91,7 +91,7 @@ def _all_columns(_: pa.Schema) -> None:
 
 
 @dataclass(frozen=True)
-class Reading:
+class ReadSettings:
     """How a source is read for a query."""
 
     needed: Needed = _all_columns
@@ -117,15 +117,15 @@ class Reading:
         return read
 
 
-class OwnReader(ABC):
+class CustomSource(ABC):
     """A source that reads for itself, such as standard input."""
 
     @abstractmethod
-    def batches(self, reading: Reading) -> Batches:
+    def batches(self, reading: ReadSettings) -> Batches:
         """The batches, if possible of only the columns that the reading needs."""
 
 
-_PLAIN = Reading()
+_PLAIN = ReadSettings()
 
 
 def is_table(source: Any) -> bool:
@@ -137,21 +137,21 @@ def is_table(source: Any) -> bool:
 
 def is_files(source: Any) -> bool:
     """Whether a source names files."""
-    return isinstance(source, (str, Path, Files))
+    return isinstance(source, (str, Path, FileSet))
 
 
-def batches_of(source: Any, reading: Reading = _PLAIN) -> Batches:
+def batches_of(source: Any, reading: ReadSettings = _PLAIN) -> Batches:
     """The batches of a source, in order; those of files have only the columns needed."""
     if is_table(source):
         yield as_table(source)
     elif is_files(source):
-        words = source.words if isinstance(source, Files) else (source,)
+        words = source.words if isinstance(source, FileSet) else (source,)
         yield from _files([path for word in words for path in paths_of(word)], reading)
     elif isinstance(source, pa.RecordBatchReader):
         yield empty_table(source.schema)  # so that the columns are known at once
         for batch in source:
             yield pa.Table.from_batches([batch])
-    elif isinstance(source, OwnReader):
+    elif isinstance(source, CustomSource):
         yield from source.batches(reading)
     elif isinstance(source, Iterable) and not isinstance(source, Mapping):
         for each in source:
@@ -195,7 +195,7 @@ def _shown(path: Path, folder: Path) -> bool:
 # Files --------------------------------------------------------------------------------------------
 
 
-def _files(paths: Sequence[Path], reading: Reading) -> Batches:
+def _files(paths: Sequence[Path], reading: ReadSettings) -> Batches:
     """The batches of files: by time over a time window, otherwise in the order of their names."""
     if reading.time is None:
         return _in_turn(paths, reading)
@@ -206,7 +206,7 @@ def _files(paths: Sequence[Path], reading: Reading) -> Batches:
     return _by_time([open_parquet(path) for path in paths], reading)
 
 
-def _in_turn(files: Sequence[Path | ParquetFile], reading: Reading) -> Batches:
+def _in_turn(files: Sequence[Path | ParquetFile], reading: ReadSettings) -> Batches:
     """One file after the other: for each an empty table with its columns, then its batches."""
     first = _opened(files[0])
     if first.schema is not None:
@@ -227,7 +227,7 @@ def _opened(file: Path | ParquetFile) -> OpenFile:
     return opened(file) if isinstance(file, Path) else file
 
 
-def _sorted(files: Sequence[Path | ParquetFile], reading: Reading) -> Batches:
+def _sorted(files: Sequence[Path | ParquetFile], reading: ReadSettings) -> Batches:
     """All rows of the files in order of time."""
     tables = _in_turn(files, reading)
     first = next(tables, None)
@@ -236,7 +236,7 @@ def _sorted(files: Sequence[Path | ParquetFile], reading: Reading) -> Batches:
         yield from sorted_rows(chain([first], tables), reading.ticks)
 
 
-def _by_time(files: list[ParquetFile], reading: Reading) -> Batches:
+def _by_time(files: list[ParquetFile], reading: ReadSettings) -> Batches:
     """Parquet files by the least times of their row groups, merged where they overlap.
 
     If statistics are missing, files are read in the order of their names.
@@ -263,7 +263,9 @@ def _by_time(files: list[ParquetFile], reading: Reading) -> Batches:
 
 
 def _merged(
-    units: list[tuple[Span, ParquetFile, list[int]]], files: list[ParquetFile], reading: Reading
+    units: list[tuple[TimeRange, ParquetFile, list[int]]],
+    files: list[ParquetFile],
+    reading: ReadSettings,
 ) -> Batches:
     """Row groups of several files, each read once and held while it overlaps others."""
     names: dict[ParquetFile, Sequence[str] | None] = {}
@@ -277,7 +279,7 @@ def _merged(
 
 def sorted_by(table: pa.Table, name: str, ticks: Any) -> pa.Table:
     """The table sorted by time; returned as it is if it is sorted already, as most are."""
-    from skyband.kernels.core.scan import is_sorted
+    from skyband.kernels.scan import is_sorted
 
     last: int | None = None
     for chunk in table.column(name).chunks:

@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import pyarrow as pa
 
-from skyband.embedded.ahead import Load
+from skyband.embedded.read_ahead import Load
 from skyband.errors import SchemaError
 
 __all__ = ["CsvFile", "JsonFile", "Needed", "read_json", "reader_of", "sound"]

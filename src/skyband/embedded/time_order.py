@@ -24,13 +24,13 @@ import pyarrow as pa
 
 from skyband.arrays import Ints
 from skyband.data.columns import output_type, to_arrow, to_numpy
-from skyband.kernels.core.scan import is_sorted
+from skyband.kernels.scan import is_sorted
 
 __all__ = [
     "FIRST",
     "SORT_BYTES",
-    "Span",
     "Ticks",
+    "TimeRange",
     "by_name",
     "in_order",
     "merged",
@@ -62,7 +62,7 @@ def by_name(path: Path) -> tuple[list[list[str | int]], str]:
 
 
 @dataclass(frozen=True)
-class Span:
+class TimeRange:
     """The least and greatest time of a unit, and about how many bytes its rows take."""
 
     least: int
@@ -72,7 +72,7 @@ class Span:
 
 def span_of(
     metadata: Any, groups: Sequence[int], time: str, names: Sequence[str] | None
-) -> Span | None:
+) -> TimeRange | None:
     """The span of some row groups of a Parquet file; None if statistics are missing or damaged.
 
     ``names`` are the columns that are read, None for all.
@@ -85,7 +85,7 @@ def span_of(
 
 def _span(
     metadata: Any, groups: Sequence[int], time: str, names: Sequence[str] | None
-) -> Span | None:
+) -> TimeRange | None:
     ends: list[tuple[int, int]] = []
     for group in groups:
         found = _ends(metadata.row_group(group), time)
@@ -93,7 +93,7 @@ def _span(
             return None
         ends.append(found)
     size = sum(_bytes_of(metadata.row_group(group), names) for group in groups)
-    return Span(min(low for low, _ in ends), max(high for _, high in ends), size)
+    return TimeRange(min(low for low, _ in ends), max(high for _, high in ends), size)
 
 
 def _ends(group: Any, time: str) -> tuple[int, int] | None:
@@ -128,14 +128,14 @@ def _bytes_of(group: Any, names: Sequence[str] | None) -> int:
     return sum(max(2 * c.total_uncompressed_size, 8 * c.num_values) for c in read)
 
 
-def in_order(spans: Sequence[Span]) -> bool:
+def in_order(spans: Sequence[TimeRange]) -> bool:
     """Whether no unit begins before the one before it ends."""
     return all(one.greatest <= more.least for one, more in pairwise(spans))
 
 
-def most_held(spans: Sequence[Span]) -> int:
+def most_held(spans: Sequence[TimeRange]) -> int:
     """The most bytes that overlap; the spans are in the order of their least times."""
-    most, held = 0, list[Span]()
+    most, held = 0, list[TimeRange]()
     for span in spans:
         held = [other for other in held if other.greatest > span.least]
         held.append(span)
@@ -146,7 +146,9 @@ def most_held(spans: Sequence[Span]) -> int:
 # Merging ------------------------------------------------------------------------------------------
 
 
-def merged(spans: Sequence[Span], tables: Iterator[pa.Table], ticks: Ticks) -> Iterator[pa.Table]:
+def merged(
+    spans: Sequence[TimeRange], tables: Iterator[pa.Table], ticks: Ticks
+) -> Iterator[pa.Table]:
     """Merge the rows of units, which come in the order of their least times.
 
     A unit that overlaps no other one is passed on as it is.

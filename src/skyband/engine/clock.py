@@ -31,7 +31,7 @@ from skyband.data.time_axis import TimeAxis
 from skyband.engine.placement import Arrivals, Placement, ReadBatch, codes_of, place, place_rows
 from skyband.engine.totals import ArrivalTotals, Totals, last_windows, totals_for
 from skyband.errors import EngineError
-from skyband.kernels.core.arrange import arrival_numbers
+from skyband.kernels.arrange import arrival_numbers
 from skyband.panes import Panes, SidePanes
 from skyband.query.base import Query
 from skyband.window import CountWindow
@@ -40,8 +40,8 @@ __all__ = [
     "NEVER",
     "ArrivalClock",
     "Clock",
+    "ClockPreview",
     "DueWindows",
-    "Glimpse",
     "TimeClock",
     "clock_for",
     "windows_due",
@@ -63,7 +63,7 @@ class DueWindows(NamedTuple):
     group: Codes | None = None
 
 
-class Glimpse(NamedTuple):
+class ClockPreview(NamedTuple):
     """What a few rows would do to a clock, before they are taken."""
 
     first: int
@@ -107,8 +107,10 @@ class Clock(Protocol):
     def settle(self, target: Any) -> None: ...
     def seals(self, target: Any) -> Callable[[Runs], Mask]: ...
     def advance(self, target: Any, sealed: Sequence[Runs], elsewhere: Ints) -> list[DueWindows]: ...
-    def glimpse(self, ticks: Ints | None, counting: Ints | None, rows: int) -> Glimpse | None: ...
-    def accept(self, glimpse: Glimpse) -> int: ...
+    def glimpse(
+        self, ticks: Ints | None, counting: Ints | None, rows: int
+    ) -> ClockPreview | None: ...
+    def accept(self, glimpse: ClockPreview) -> int: ...
     def totals(self) -> Totals: ...
     def windows(self, due: DueWindows, panes: Panes, ranks: Ints) -> Windows: ...
     def sealed_windows(self, size: int, groups: GroupTable) -> Windows: ...
@@ -380,7 +382,7 @@ class TimeClock:
 
     # Few rows ----------------------------------------------------------------------------------
 
-    def glimpse(self, ticks: Ints | None, counting: Ints | None, rows: int) -> Glimpse | None:
+    def glimpse(self, ticks: Ints | None, counting: Ints | None, rows: int) -> ClockPreview | None:
         """What rows with these times would do; None if one of them is late or unused.
 
         ``counting`` are the times of the rows that ``where`` leaves; None for all.
@@ -399,9 +401,9 @@ class TimeClock:
             return None
         greatest = high if seen is None or high > seen else seen
         target = greatest - self.lateness
-        return Glimpse(first, greatest, target if mark is None else max(target, mark))
+        return ClockPreview(first, greatest, target if mark is None else max(target, mark))
 
-    def accept(self, glimpse: Glimpse) -> int:
+    def accept(self, glimpse: ClockPreview) -> int:
         """Take such rows; the arrival number of the first, which matters to count windows only."""
         self.seen = dict.fromkeys(self.seen, glimpse.greatest)
         self.watermark = glimpse.target
@@ -598,13 +600,13 @@ class ArrivalClock:
 
     # Few rows ----------------------------------------------------------------------------------
 
-    def glimpse(self, ticks: Ints | None, counting: Ints | None, rows: int) -> Glimpse | None:
+    def glimpse(self, ticks: Ints | None, counting: Ints | None, rows: int) -> ClockPreview | None:
         """What so many rows would do; None if there are groups."""
         if self.grouped:
             return None
-        return Glimpse(int(self.panes.pane_of(self.counts[0])), 0, self.counts + rows)
+        return ClockPreview(int(self.panes.pane_of(self.counts[0])), 0, self.counts + rows)
 
-    def accept(self, glimpse: Glimpse) -> int:
+    def accept(self, glimpse: ClockPreview) -> int:
         """Take such rows; the arrival number of the first."""
         first = int(self.counts[0])
         self.counts = self.answered = glimpse.target

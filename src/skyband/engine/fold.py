@@ -19,15 +19,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from skyband.answers.answer import Answers
-from skyband.answers.later import Later
-from skyband.answers.tables import Shape, answer_schema, answers_of
+from skyband.answers.tables import LazyTable, Shape, answer_schema, answers_of
 from skyband.arrays import Codes, Ints
 from skyband.contract.rows import Faults, Windows
 from skyband.contract.runs import Runs
 from skyband.contract.synopsis import Synopsis
+from skyband.data.arrow_store import sound_table, table_to_array
 from skyband.data.flat_state import require, whole
 from skyband.data.group_table import GroupTable
-from skyband.data.ipc import sound_table, table_to_array
 from skyband.data.packing import under
 from skyband.engine.clock import NEVER, clock_for
 from skyband.engine.open_panes import OpenPanes
@@ -70,7 +69,7 @@ class Reader:
     """What finishes its answers: that of the fold, or one of its own that holds no state."""
     shape: Shape
     windows_out: int = 0
-    last: dict[int, pa.Table | Later] = field(default_factory=dict)
+    last: dict[int, pa.Table | LazyTable] = field(default_factory=dict)
     """The last table of each group (key 0 if all groups share windows)."""
 
     @property
@@ -81,7 +80,7 @@ class Reader:
     def last_tables(self) -> dict[int, pa.Table]:
         """The last table of each group, built."""
         self.last = {
-            group: table.table if isinstance(table, Later) else table
+            group: table.table if isinstance(table, LazyTable) else table
             for group, table in self.last.items()
         }
         return self.last

@@ -18,14 +18,14 @@ from skyband.contract.checks import faults as faults_of
 from skyband.contract.rows import Faults
 from skyband.contract.synopsis import Synopsis
 from skyband.data.columns import is_bare, output_type, to_numpy
-from skyband.data.computed import Computed
+from skyband.data.computed import ComputedColumn
 from skyband.data.memo import once, sharing
 from skyband.data.row_filter import RowFilter
 from skyband.engine.chunks import as_table, chunks_of, one_batch_of
 from skyband.engine.placement import ReadBatch
 from skyband.engine.row_limits import RowLimits, TimeLimits, ValueTest
 from skyband.errors import DataError, QueryError, SchemaError
-from skyband.kernels.core.scan import is_sorted
+from skyband.kernels.scan import is_sorted
 from skyband.query.base import Query
 from skyband.query.expressions import Call, columns_of, parse
 from skyband.window import CountWindow
@@ -88,7 +88,7 @@ def check_somewhere(
             )
 
 
-def _computed(query: Query, schema: pa.Schema) -> list[Computed]:
+def _computed(query: Query, schema: pa.Schema) -> list[ComputedColumn]:
     """The columns to compute: texts of the query that name no column."""
     found = []
     for text in dict.fromkeys(query.expressions):
@@ -108,7 +108,7 @@ def _computed(query: Query, schema: pa.Schema) -> list[Computed]:
         columns = columns_of(node)
         elsewhere = query.needs_mapping and set(columns) - set(schema.names)
         if isinstance(node, Call) and columns and not elsewhere:
-            found.append(Computed(text, node, schema))
+            found.append(ComputedColumn(text, node, schema))
         # Otherwise, the algorithm that needs the column says that it is missing.
     return found
 

@@ -146,9 +146,10 @@ def _finished(fold: Fold, reader: Reader, windows: Windows) -> Runs | None:
     if not pieces:
         return None
     finished = reader.synopsis.finish([Runs.concat(pieces)]).ordered(windows.ranks)
-    if getattr(fold.query, "k", None) == getattr(reader.query, "k", None):
+    k = getattr(reader.query, "k", None)
+    if k is None or k == getattr(fold.query, "k", None):
         return finished
-    return finished.with_parts(rows=finished.parts["rows"].first_rows(reader.query.k))
+    return finished.with_parts(rows=finished.parts["rows"].first_rows(k))
 
 
 def _last_answer(fold: Fold, reader: Reader) -> dict[int, pa.Table]:

@@ -12,7 +12,7 @@ import pyarrow as pa
 from skyband import registry
 from skyband.arrays import Codes, Ints
 from skyband.contract.checks import QuickTests
-from skyband.contract.rows import Faults, Refused, Rows, Windows
+from skyband.contract.rows import Faults, RefusedRows, Rows, Windows
 from skyband.contract.runs import Runs
 from skyband.contract.synopsis import Synopsis
 from skyband.data.flat_state import Form, admitted
@@ -93,7 +93,7 @@ class PerGroup(Synopsis[Any]):
     def admit(self, runs: Runs) -> tuple[Runs, Faults | None]:
         mask = np.zeros(sum(len(part) for part in runs.parts.values()), np.bool_)
         found, kept = Faults(mask), []
-        late: list[tuple[int, Callable[[], Refused]]] = []
+        late: list[tuple[int, Callable[[], RefusedRows]]] = []
         for group, mine in self._split(runs):
             # A group without a member has no state yet, and neither has the model.
             admitted, faults = self.members.get(group, self.model).admit(mine)
@@ -106,7 +106,7 @@ class PerGroup(Synopsis[Any]):
                     late.append((group, faults.refused))
         if not found.reasons:
             return runs, None
-        found.refused = lambda: Refused.concat([each().of_group(group) for group, each in late])
+        found.refused = lambda: RefusedRows.concat([each().of_group(group) for group, each in late])
         return Runs.concat(kept).ordered(), found
 
     def partial(self, first: int, end: int, group: int | None = None) -> Runs:

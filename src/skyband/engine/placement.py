@@ -18,8 +18,8 @@ from skyband.contract.runs import expand
 from skyband.data.columns import to_arrow
 from skyband.data.group_table import GroupTable
 from skyband.data.time_axis import TimeAxis
-from skyband.kernels.core.arrange import counting_order, split_by_code
-from skyband.kernels.core.scan import is_sorted
+from skyband.kernels.arrange import counting_order, split_by_code
+from skyband.kernels.scan import is_sorted
 from skyband.panes import Panes
 
 __all__ = ["Arrivals", "Placement", "ReadBatch", "codes_of", "place", "place_rows"]

@@ -34,7 +34,7 @@ from skyband.data.columns import (
 )
 from skyband.data.row_filter import RowFilter
 from skyband.data.time_axis import TimeAxis
-from skyband.engine.clock import Glimpse
+from skyband.engine.clock import ClockPreview
 from skyband.engine.placement import Arrivals, ReadBatch, place, place_rows
 from skyband.engine.totals import SURELY_FITS
 from skyband.errors import SchemaError
@@ -187,7 +187,7 @@ class RowBuffer:
         self._new_plan: ReadPlan | None = None
         self._columns: list[Any] = []
         self._counting = 0
-        self._glimpse: Glimpse | None = None
+        self._glimpse: ClockPreview | None = None
 
     # Pushes ------------------------------------------------------------------------------------
 
@@ -253,7 +253,7 @@ class RowBuffer:
             self._add(self._glimpse, arrival)
         self.pushes_kept += 1
 
-    def _add(self, glimpse: Glimpse, arrival: int) -> None:
+    def _add(self, glimpse: ClockPreview, arrival: int) -> None:
         plan, rows = self._new_plan, self._counting
         assert plan is not None
         if plan is not self._plan or self._pushes >= _MOST_PUSHES or self.rows + rows > _MOST_ROWS:

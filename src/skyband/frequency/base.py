@@ -36,10 +36,10 @@ from skyband.data.keys import hash_columns, is_key_type, shards_of
 from skyband.data.packing import prefixed, under
 from skyband.errors import SchemaError
 from skyband.frequency.items import ItemColumns
+from skyband.frequency.kernels.counting import sum_runs
 from skyband.frequency.latest_rows import LatestRows, bare, latest_of_rows, latest_of_runs
 from skyband.frequency.weights import MOST_WEIGHT, too_heavy, unfit
-from skyband.kernels.core.borrow import frozen
-from skyband.kernels.frequency.counting import sum_runs
+from skyband.kernels.borrow import frozen
 from skyband.query.frequency import HeavyHitters
 from skyband.window import CountWindow
 

@@ -17,11 +17,11 @@ from skyband.data.keys import hash_columns
 from skyband.frequency.base import FrequencySynopsis
 from skyband.frequency.grouped import GroupedCounts
 from skyband.frequency.items import order_keys
+from skyband.frequency.kernels.best_codes import best_of_runs
+from skyband.frequency.kernels.counting import count_runs
 from skyband.frequency.latest_rows import bare
 from skyband.frequency.pane_sums import OwnWindows, PaneSums
-from skyband.kernels.core.borrow import frozen
-from skyband.kernels.frequency.best_codes import best_of_runs
-from skyband.kernels.frequency.counting import count_runs
+from skyband.kernels.borrow import frozen
 from skyband.query.frequency import HeavyHitters
 
 __all__ = ["Exact"]

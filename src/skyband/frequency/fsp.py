@@ -11,16 +11,16 @@ from skyband.contract.rows import Windows
 from skyband.contract.runs import Part, Runs
 from skyband.data.flat_state import Form, Forms, require
 from skyband.data.keys import hash_columns
-from skyband.frequency.pane_sums import OwnWindows, PaneSums
-from skyband.frequency.rows import SketchSynopsis
-from skyband.kernels.frequency.item_heap import table_size
-from skyband.kernels.frequency.spacesaving import (
+from skyband.frequency.kernels.item_heap import table_size
+from skyband.frequency.kernels.spacesaving import (
     COUNTS,
     HITS,
     INSERTS,
     REMOVALS,
     list_panes,
 )
+from skyband.frequency.pane_sums import OwnWindows, PaneSums
+from skyband.frequency.sketch_summary import SketchSynopsis
 from skyband.query.frequency import HeavyHitters
 
 __all__ = ["Fsp"]

@@ -10,11 +10,11 @@ from skyband.arrays import Array, Codes, Hashes, Ints, Mask, Saved
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Part, Runs, offsets_of
 from skyband.data.flat_state import Form, Forms, require
+from skyband.frequency.kernels import fsw as kernel
+from skyband.frequency.kernels.fsw import fold_fsw
+from skyband.frequency.kernels.item_heap import table_find, table_size
+from skyband.frequency.kernels.spacesaving import PaneItems
 from skyband.frequency.many_groups import GroupedSketch
-from skyband.kernels.frequency import fsw_rows as kernel
-from skyband.kernels.frequency.fsw import fold_fsw
-from skyband.kernels.frequency.item_heap import table_find, table_size
-from skyband.kernels.frequency.pushed import Pushed
 from skyband.query.frequency import HeavyHitters
 
 __all__ = ["Fsw", "FswF", "FswR"]
@@ -166,7 +166,7 @@ class Fsw(GroupedSketch):
     def has_errors(self) -> bool:
         return bool(self.error_blocks.shape[-3] > 0)
 
-    def make_room(self, pushed: Pushed) -> None:
+    def make_room(self, pushed: PaneItems) -> None:
         """Widen the counters if one of them might not fit after these panes.
 
         No counter grows by more than the total weight of the rows and ``missing``; in FSWf an

@@ -16,8 +16,7 @@ from skyband.contract.rows import NO_WINDOWS, Windows
 from skyband.contract.runs import Part, Runs, offsets_of, run_starts
 from skyband.data.flat_state import Form, admitted, require
 from skyband.frequency.items import GroupOrder, ItemCodes, ItemColumns
-from skyband.frequency.tape import Tape
-from skyband.kernels.frequency.grouped import (
+from skyband.frequency.kernels.grouped import (
     HEAD,
     LIVE,
     PLACES,
@@ -27,7 +26,8 @@ from skyband.kernels.frequency.grouped import (
     Entries,
     fold_groups,
 )
-from skyband.kernels.frequency.pane_sums import recount
+from skyband.frequency.kernels.pane_sums import recount
+from skyband.frequency.tape import Tape
 
 __all__ = ["GroupedCounts"]
 

@@ -9,10 +9,10 @@ import numpy as np
 from skyband.arrays import Array, Mask
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Part, Runs, offsets_of
+from skyband.frequency.kernels import spacesaving as kernel
+from skyband.frequency.kernels.instances import NEVER, InstanceState, fold_instances
+from skyband.frequency.kernels.item_heap import table_find, table_size
 from skyband.frequency.many_groups import GroupedSketch
-from skyband.kernels.frequency import spacesaving as kernel
-from skyband.kernels.frequency.instances import NEVER, Windowed, fold_instances
-from skyband.kernels.frequency.item_heap import table_find, table_size
 from skyband.query.frequency import HeavyHitters
 
 __all__ = ["FilteredSpaceSaving", "SpaceSaving"]
@@ -83,7 +83,7 @@ class SpaceSaving(GroupedSketch):
         pushed = self.unpacked(panes)
         plan, asked = self.plan(panes.group, windows)
         instances = kernel.Instance(*map(self.stacked, kernel.Instance._fields))
-        state = Windowed(
+        state = InstanceState(
             self.stacked("last"), self.stacked("started"), instances, self.stacked("total"),
             self.stacked("ended"),
         )  # fmt: skip

@@ -17,10 +17,10 @@ from skyband.data.keys import KeyIndex
 from skyband.data.order import id_ranks, sortable
 from skyband.data.packing import prefixed, under
 from skyband.data.retained_rows import RetainedRows
-from skyband.kernels.core.borrow import frozen
-from skyband.kernels.core.hashing import hash_int64
-from skyband.kernels.core.strings import prefix_keys
-from skyband.kernels.frequency.counting import add_refs, drop_refs
+from skyband.frequency.kernels.counting import add_refs, drop_refs
+from skyband.kernels.borrow import frozen
+from skyband.kernels.hashing import hash_int64
+from skyband.kernels.strings import prefix_keys
 
 __all__ = ["GroupOrder", "ItemCodes", "ItemColumns", "order_keys"]
 

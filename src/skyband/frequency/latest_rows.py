@@ -17,9 +17,9 @@ from skyband.contract.rows import Rows, Windows
 from skyband.contract.runs import Part, Runs, offsets_of, pick
 from skyband.data.flat_state import Form, admitted, require
 from skyband.data.keys import KeyIndex, hash_kept, owned_keys
+from skyband.data.order import winners
 from skyband.data.packing import prefixed, under
 from skyband.data.retained_rows import RetainedRows
-from skyband.data.winners import winners
 
 __all__ = ["LatestRows", "bare", "latest_of_rows", "latest_of_runs"]
 

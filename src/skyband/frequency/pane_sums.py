@@ -22,20 +22,20 @@ from skyband.contract.runs import Part, Runs, offsets_of, run_starts
 from skyband.data.flat_state import Form, admitted, require
 from skyband.data.packing import prefixed, under
 from skyband.frequency.items import GroupOrder, ItemCodes, ItemColumns
-from skyband.frequency.listed import from_listed
-from skyband.frequency.tape import Tape
-from skyband.kernels.core.arrange import counting_order
-from skyband.kernels.frequency.counting import grouped_keys
-from skyband.kernels.frequency.pane_sums import (
+from skyband.frequency.kernels.counting import grouped_keys
+from skyband.frequency.kernels.pane_sums import (
     HEAD,
     PLACES,
-    Best,
+    BestCodes,
     Groups,
-    Lists,
+    PaneEntries,
     Sums,
     fold_lists,
     recount,
 )
+from skyband.frequency.listed import from_listed
+from skyband.frequency.tape import Tape
+from skyband.kernels.arrange import counting_order
 
 __all__ = ["OwnWindows", "PaneSums"]
 
@@ -83,13 +83,13 @@ class WindowSums:
         code, value, place = lists.tape["code"], lists.tape["value"], self.place - first
         starts = lists.starts[first:] - low
         best = fold_lists(
-            Lists(code[low:], value[low:], self.rest["rest"], lists.pane[first:], starts),
+            PaneEntries(code[low:], value[low:], self.rest["rest"], lists.pane[first:], starts),
             place,
             Sums(self.old[:known], self.fresh[:known], self.refs[:known]),
             windows.first,
             windows.end,
             groups,
-            Best(lists.items.order_key, self.k, lists.items.item_type.decided, self.last),
+            BestCodes(lists.items.order_key, self.k, lists.items.item_type.decided, self.last),
         )
         if len(self.rest):
             self.rest.drop(int(starts[place[HEAD]]))

@@ -15,9 +15,9 @@ from skyband.contract.rows import Rows
 from skyband.contract.runs import Part, Runs, expand, offsets_of, pick
 from skyband.data.keys import hash_kept
 from skyband.frequency.base import FrequencySynopsis
+from skyband.frequency.kernels.counting import count_runs
 from skyband.frequency.weights import too_heavy
-from skyband.kernels.core.borrow import frozen
-from skyband.kernels.frequency.counting import count_runs
+from skyband.kernels.borrow import frozen
 from skyband.query.frequency import HeavyHitters
 
 __all__ = ["RunningCounts"]

@@ -13,8 +13,8 @@ from skyband.contract.rows import shown
 from skyband.data.columns import to_numpy
 from skyband.data.keys import hash_columns
 from skyband.errors import DataError
-from skyband.kernels.core.borrow import frozen
-from skyband.kernels.frequency.counting import count_runs
+from skyband.frequency.kernels.counting import count_runs
+from skyband.kernels.borrow import frozen
 from skyband.query.frequency import HeavyHitters
 
 __all__ = ["MOST_WEIGHT", "too_heavy", "unfit"]

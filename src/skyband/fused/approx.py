@@ -14,9 +14,9 @@ from skyband.contract.runs import Runs
 from skyband.data.flat_state import Form, Forms, load, save
 from skyband.errors import QueryError
 from skyband.fused.eaa import Eaa
-from skyband.fused.log import Reports
+from skyband.fused.kernels.sweep import live_streams
+from skyband.fused.log import ReportRows
 from skyband.fused.sketches import LEVELS, Appearances, bitmaps_for, levels_for
-from skyband.kernels.fused.sweep import live_streams
 from skyband.query.checks import number
 from skyband.query.fused import FusedTopK
 from skyband.window import CountWindow
@@ -86,7 +86,7 @@ class EaaApprox(Eaa):
         """The best score that any such instance of this pane or a newer one could reach."""
         self._missed: list[Floats] = []
 
-    def _observe(self, reports: Reports, row: int, upto: int) -> None:
+    def _observe(self, reports: ReportRows, row: int, upto: int) -> None:
         super()._observe(reports, row, upto)
         self.sketch.add(*reports.some(row, upto))
 

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skyband.arrays import Array, Codes, Floats, Ints, Mask, Saved
+from skyband.arrays import Array, Codes, Floats, Hashes, Ints, Mask, Saved, State
 from skyband.contract.checks import (
     QuickTests,
     faults,
@@ -25,24 +25,143 @@ from skyband.contract.checks import (
     plain_key,
     within,
 )
-from skyband.contract.rows import Faults, Refused, Rows, shown
+from skyband.contract.rows import Faults, RefusedRows, Rows, shown
 from skyband.contract.runs import Part, Runs, pick
 from skyband.contract.synopsis import Synopsis
 from skyband.data.columns import output_type, to_numpy
-from skyband.data.flat_state import require
+from skyband.data.flat_state import Form, admitted, require
 from skyband.data.keys import hash_array, shards_of
 from skyband.data.order import id_ranks
 from skyband.data.time_axis import from_native
 from skyband.errors import SchemaError
-from skyband.fused.guard import Guard
-from skyband.fused.lean import lean_values
-from skyband.fused.scores import scorer
-from skyband.kernels.core.borrow import frozen
-from skyband.kernels.fused.reports import any_outside
+from skyband.fused.kernels.guard import guard_keys, live_slots, remember
+from skyband.fused.kernels.reports import any_outside
+from skyband.fused.scores import Scorer, scorer
+from skyband.kernels.borrow import frozen
 from skyband.query.fused import FusedTopK
 from skyband.window import CountWindow
 
-__all__ = ["REPORTS", "FusedSynopsis"]
+__all__ = [
+    "REPORTS",
+    "FusedSynopsis",
+    "Guard",
+    "lean_values",
+]
+
+# The guard against more live reports of one object in one stream than the query allows -----------
+
+
+Table = tuple[Hashes, Codes, Ints]
+
+
+def _fill(table: Table) -> int:
+    """How many pairs a table may hold: three quarters of its slots, so that probes stay short."""
+    return 3 * len(table[0]) // 4
+
+
+class Guard:
+    """Remembers the panes of the last m reports of every (object, stream) in the window.
+
+    An algorithm that drops reports which can never be answered also forgets that they existed, so
+    the check keeps its own memory: a hash, a counter and m panes per live pair, with one look-up
+    per report.
+    """
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.used = 0
+        self.table = self._empty(8)
+        self._ahead: tuple[Hashes, int, Table] | None = None
+        """The hashes of rows just found valid, and the table's state with those rows added."""
+
+    @property
+    def nbytes(self) -> int:
+        return sum(column.nbytes for column in self.table)
+
+    def bad(self, hashes: Hashes, stream: Codes, pane: Ints, oldest: Ints) -> Mask:
+        """Which rows (ordered by pane) are one report too many; the table stays unchanged.
+
+        ``oldest`` is the first pane that some window covers together with the row's own.
+        """
+        table = self.table[0].copy(), self.table[1].copy(), self.table[2].copy()
+        bad, used, table = self._noted(hashes, stream, pane, oldest, self.used, table)
+        self._ahead = None if bad.any() else (hashes, used, table)
+        return bad
+
+    def admit(self, hashes: Hashes, stream: Codes, pane: Ints, oldest: Ints) -> None:
+        """Remember reports that ``bad`` has let pass."""
+        if self._ahead is not None and self._ahead[0] is hashes:
+            _, self.used, self.table = self._ahead
+        else:
+            noted = self._noted(hashes, stream, pane, oldest, self.used, self.table)
+            _, self.used, self.table = noted
+        self._ahead = None
+
+    def _noted(
+        self, hashes: Hashes, stream: Codes, pane: Ints, oldest: Ints, used: int, table: Table
+    ) -> tuple[Mask, int, Table]:
+        keys = guard_keys(frozen(hashes), frozen(stream))
+        bad = np.zeros(len(keys), np.bool_)
+        at = 0
+        while at < len(keys):
+            room = _fill(table) - used
+            if room < max(min(len(keys) - at, len(table[0]) // 32), 1):
+                used, table = self._renewed(table, int(oldest[at]))
+                room = _fill(table) - used
+            upto = min(at + room, len(keys))
+            used += remember(keys, pane, oldest, table, bad, at, upto)
+            at = upto
+        return bad, used, table
+
+    def _renewed(self, table: Table, oldest: int) -> tuple[int, Table]:
+        """A table of the pairs that still have a report in pane ``oldest`` or later.
+
+        It has room for a quarter more, so that it need not be rebuilt soon.
+        """
+        live = self._live(table, oldest)
+        wider = self._empty(live + live // 4 + 64)
+        return live_slots(table, oldest, wider), wider
+
+    def _live(self, table: Table, oldest: int) -> int:
+        keys, turn, panes = table
+        last = panes[:, 0]
+        if self.most > 1:
+            last = panes[np.arange(len(keys)), (turn + self.most - 1) % self.most]
+        return int(((keys > 0) & (last >= oldest)).sum())
+
+    def _empty(self, keys: int) -> Table:
+        slots = max(-(-4 * keys // 3), 8) + 1
+        return (
+            np.zeros(slots, np.uint64),
+            np.zeros(slots if self.most > 1 else 1, np.int32),
+            np.zeros((slots, self.most), np.int64),
+        )
+
+    def state(self) -> State:
+        """Flat arrays for a snapshot, sorted: the order in the table depends on its history."""
+        names = ("keys", "turn", "panes")
+        keys, turn, panes = self.table
+        used = np.flatnonzero(keys)
+        used = used[np.argsort(keys[used])]
+        turn = turn if self.most > 1 else np.zeros(len(keys), np.int32)
+        return dict(zip(names, (keys[used], turn[used], panes[used]), strict=True))
+
+    def restore(self, arrays: Saved) -> None:
+        """Restore the state from a snapshot."""
+        like = {"keys": self.table[0], "turn": self.table[1], "panes": self.table[2]}
+        forms = {"keys": Form("keys", 1), "turn": Form("keys", 0, self.most), "panes": Form("keys")}
+        keys, turn, panes = admitted(arrays, like, forms).values()
+        self.table = self._empty(len(keys))
+        self.used = live_slots((keys, turn, panes), int(np.iinfo(np.int64).min), self.table)
+        self._ahead = None
+
+    def _check(self) -> None:
+        keys, turn, panes = self.table
+        assert self.used == int((keys > 0).sum()) <= _fill(self.table)
+        assert len(np.unique(keys[keys > 0])) == self.used
+        assert ((turn >= 0) & (turn < self.most)).all()
+        assert panes.shape == (len(keys), self.most)
+
 
 REPORTS = "reports"
 
@@ -193,7 +312,7 @@ class FusedSynopsis(Synopsis[FusedTopK]):
         return runs.united()
 
     def lean(self, runs: Runs) -> Runs:
-        """Reports that no answer can show lose their value; see ``fused/lean.py``."""
+        """Reports that no answer can show lose their value; see ``fused/base.py``."""
         query, part = self.query, runs.parts[REPORTS]
         if query.most_reports != 1 or not self.exact or callable(query.combine):
             return runs
@@ -263,7 +382,7 @@ class FusedSynopsis(Synopsis[FusedTopK]):
         assert name is not None
         return from_native(native, schema.field(name).type)
 
-    def _refused(self, runs: Runs, bad: Mask) -> Refused:
+    def _refused(self, runs: Runs, bad: Mask) -> RefusedRows:
         """The reports that were left out, in the query's columns."""
         query, part = self.query, runs.parts[REPORTS]
         rows = np.flatnonzero(bad)
@@ -279,7 +398,7 @@ class FusedSynopsis(Synopsis[FusedTopK]):
             assert time is not None
             columns[time] = self._times(part["tie"][rows])
         group = np.repeat(runs.group, part.lengths)[rows]
-        return Refused(
+        return RefusedRows(
             pa.table(columns), [self._too_often(part, row) for row in rows.tolist()], group
         )
 
@@ -323,3 +442,92 @@ class FusedSynopsis(Synopsis[FusedTopK]):
 def _floats(column: pa.Array) -> Floats:
     values: Floats = to_numpy(column).astype(np.float64, copy=False)
     return values
+
+
+# Reports that no answer can show travel without their value --------------------------------------
+#
+#     pane 10:04, k = 1, sum of two streams within [0, 1]
+#
+#     object   r1    r2    at least   at most
+#     a        0.9   0.8   1.7                    ─► one object has 1.7 in every window
+#     b        0.6   –                1.6         ─► b cannot be shown: its value becomes 0
+#     c        –     0.8              1.8         ─► c may, if r1 reports 0.9 or more elsewhere
+#
+# The reports themselves stay, because one too many of them is a bad row.
+#
+# **Lemma.** Let every object have at most one live report per stream, and let T be the k-th best of
+# the least scores that the reports of one pane and partition guarantee. Reports of that pane and
+# partition whose object can score less than T at most may have any smaller value: no answer
+# changes.
+# *Proof.* Take a window, and the greatest T of the panes and partitions in it. Its k objects score
+# at
+# least T in that window. A report is changed only if its object scores less than some T' <= T. So
+# no
+# object that scores T or more is changed, and k such objects are there; the others rank after them,
+# before and after the change. ∎
+#
+# A report that is refused as a bad row later might be one of those that guarantee T. So this holds
+# only where the first bad row ends the query.
+
+
+_LONG = 2_048
+"""Runs with fewer reports are left as they are: there is little to gain."""
+_SHARE = 20
+"""Objects are sought among this part of the reports of a stream, those with the best values."""
+_STEPS = 30
+_ROUNDING = 1e-9
+
+
+def lean_values(part: Part, low: Floats, high: Floats, score: Scorer, k: int) -> Floats | None:
+    """The values of reports, those that no answer needs at their lower bound; None if none is."""
+    if not (np.isfinite(low).all() and np.isfinite(high).all()):
+        return None
+    value: Floats | None = None
+    for run in np.flatnonzero(part.lengths >= _LONG).tolist():
+        own = slice(int(part.offsets[run]), int(part.offsets[run + 1]))
+        stream, values = part["stream"][own], part["value"][own]
+        sure = _guaranteed(part["hash"][own], stream, values, low, score, k)
+        if sure is None:
+            continue
+        cut = _needed(sure, low, high, score)
+        idle = values < cut[stream]
+        if idle.any():
+            value = part["value"].copy() if value is None else value
+            value[own][idle] = low[stream[idle]]
+    return value
+
+
+def _guaranteed(
+    hashes: Hashes, stream: Codes, value: Floats, low: Floats, score: Scorer, k: int
+) -> float | None:
+    """The k-th best of the least scores that some reports guarantee; None if there are fewer."""
+    found = []
+    for number in range(len(low)):
+        rows = np.flatnonzero(stream == number)
+        most = max(8 * k, len(rows) // _SHARE)
+        if len(rows) > most:
+            rows = rows[np.argpartition(value[rows], -most)[-most:]]
+        found.append(rows)
+    best = np.concatenate(found)
+    objects, place = np.unique(hashes[best], return_inverse=True)
+    if len(objects) < k:
+        return None
+    seen = np.tile(low, (len(objects), 1))
+    seen[place, stream[best]] = value[best]
+    sure = float(np.partition(score(seen), -k)[-k])
+    return sure - _ROUNDING * abs(sure)
+
+
+def _needed(sure: float, low: Floats, high: Floats, score: Scorer) -> Floats:
+    """By stream, a value below which an object scores less than ``sure`` whatever else it has."""
+    most = np.tile(high, (len(low), 1))
+    own = np.diag_indices(len(low))
+    most[own] = low
+    never = score(most) >= sure
+    below, above = low.copy(), high.copy()
+    for _ in range(_STEPS):
+        middle = (below + above) / 2
+        most[own] = middle
+        less = score(most) < sure
+        below, above = np.where(less, middle, below), np.where(less, above, middle)
+    return np.where(never, -np.inf, below)

@@ -10,11 +10,11 @@ from skyband.arrays import Codes, Floats, Ints, Mask, Saved, State
 from skyband.contract.checks import integer_option
 from skyband.data.flat_state import admitted, require
 from skyband.data.packing import prefixed, under
-from skyband.fused.live import NEVER, LiveReports
-from skyband.fused.log import Reports
+from skyband.fused.kernels.sweep import best_values, compact, dominated, instances
+from skyband.fused.kernels.view import retire
+from skyband.fused.live_reports import NEVER, LiveReports
+from skyband.fused.log import ReportRows
 from skyband.fused.sketches import SelfJoin
-from skyband.kernels.fused.sweep import best_values, compact, dominated, instances
-from skyband.kernels.fused.view import retire
 from skyband.query.fused import FusedTopK
 
 __all__ = ["Eaa"]
@@ -67,7 +67,7 @@ class Eaa(LiveReports):
             self.exact = False
             self.self_join = SelfJoin(len(self.low), self.panes.per_window)
 
-    def _observe(self, reports: Reports, row: int, upto: int) -> None:
+    def _observe(self, reports: ReportRows, row: int, upto: int) -> None:
         if self.self_join is not None:
             self.self_join.add(*reports.some(row, upto))
 

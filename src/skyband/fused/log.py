@@ -9,9 +9,9 @@ import numpy as np
 from skyband.arrays import Codes, Floats, Hashes, Ints, Mask, Saved, State
 from skyband.contract.runs import Part
 from skyband.data.flat_state import Form, admitted
-from skyband.kernels.fused.reports import relink
+from skyband.fused.kernels.reports import relink
 
-__all__ = ["Changed", "ReportLog", "Reports"]
+__all__ = ["ObjectChanges", "ReportLog", "ReportRows"]
 
 Columns = tuple[Codes, Codes, Floats, Ints, Codes]
 """Code of the object, stream, value, pane, position of the object's next report (-1: none)."""
@@ -23,7 +23,7 @@ def _empty(room: int) -> Columns:
     return code, stream, np.zeros(room), np.zeros(room, np.int64), chain
 
 
-class Reports(NamedTuple):
+class ReportRows(NamedTuple):
     """The reports of some panes, and the pane of each."""
 
     part: Part
@@ -35,7 +35,7 @@ class Reports(NamedTuple):
         return self.part["hash"][rows], self.part["stream"][rows], self.pane[rows]
 
 
-class Changed(NamedTuple):
+class ObjectChanges(NamedTuple):
     """Objects whose values changed, step by step."""
 
     codes: Codes

@@ -8,8 +8,8 @@ import numpy as np
 
 from skyband.arrays import Codes, Floats, Hashes, Ints, Saved
 from skyband.data.flat_state import FlatState, Form, Forms, require
-from skyband.kernels.core.borrow import frozen
-from skyband.kernels.fused.sketch import bits_since, count_reports, stamp_bits
+from skyband.fused.kernels.sketches import bits_since, count_reports, stamp_bits
+from skyband.kernels.borrow import frozen
 
 __all__ = ["Appearances", "SelfJoin", "bitmaps_for", "levels_for"]
 

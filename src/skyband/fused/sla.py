@@ -6,10 +6,10 @@ import numpy as np
 
 from skyband.arrays import Codes, Floats, Ints, Mask, Saved, State, grown
 from skyband.data.flat_state import Form, admitted
-from skyband.fused.live import LiveReports
-from skyband.fused.log import Changed
-from skyband.kernels.fused.lists import first_of_lists, move_in_lists
-from skyband.kernels.fused.view import LIMIT, REFILLS, VIEW
+from skyband.fused.kernels.sla import first_of_lists, move_in_lists
+from skyband.fused.kernels.view import LIMIT, REFILLS, VIEW
+from skyband.fused.live_reports import LiveReports
+from skyband.fused.log import ObjectChanges
 from skyband.query.fused import FusedTopK
 
 __all__ = ["Sla"]
@@ -60,7 +60,7 @@ class Sla(LiveReports):
             self.list_values = np.pad(self.list_values, more)
             self.list_codes = np.pad(self.list_codes, more)
 
-    def _settle(self, changed: Changed, reads: Mask) -> tuple[Codes, Floats, Ints]:
+    def _settle(self, changed: ObjectChanges, reads: Mask) -> tuple[Codes, Floats, Ints]:
         values = np.where(changed.present, changed.values, np.nan)
         self._pending = changed.codes, values, changed.offsets
         found = super()._settle(changed, reads)

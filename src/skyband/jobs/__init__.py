@@ -22,14 +22,14 @@ from __future__ import annotations
 from typing import Any
 
 from skyband.jobs.job import Job, explain
-from skyband.jobs.parsing import Problem, load_board, load_job, parse_job, problems_of
+from skyband.jobs.parsing import JobProblem, load_board, load_job, parse_job, problems_of
 from skyband.jobs.ready import check_ready
 from skyband.jobs.report import Tell
 from skyband.spark.requirements import require_packages
 
 __all__ = [
     "Job",
-    "Problem",
+    "JobProblem",
     "check_ready",
     "explain",
     "load_board",
@@ -54,12 +54,12 @@ def run_job(
     """
     check_ready(job)
     if job.engine == "local":
-        from skyband.jobs.local.run import run_local
+        from skyband.jobs.local.local_job import run_local
 
         told = None if tell is None else lambda progress: tell(progress.report())
         run_local(job, told, seconds)
         return
     require_packages(imported=False)
-    from skyband.jobs.run import run
+    from skyband.jobs.spark.run_job import run
 
     run(job, session, tell, seconds, verbose)

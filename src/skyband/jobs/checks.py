@@ -25,7 +25,7 @@ from skyband.spark.plan import check_window
 from skyband.window import parse_duration
 
 if TYPE_CHECKING:
-    from skyband.jobs.job import Job, Section
+    from skyband.jobs.job import Job, JobSection
 
 __all__ = [
     "SINK_CHECKS",
@@ -40,7 +40,7 @@ __all__ = [
 
 Check = tuple[str, Callable[[], None]]
 """A check, and the table of the job file that it is about."""
-SectionCheck = Callable[[str, "Section"], None]
+SectionCheck = Callable[[str, "JobSection"], None]
 READERS = ("workers", "spark")
 WRITERS = ("skyband", "spark")
 FILES_IN = ("parquet", "csv", "json", "ipc", "arrow", "orc", "avro", "text")
@@ -117,7 +117,7 @@ def _check_sink_of(job: Job, query: str) -> None:
                 )
 
 
-def _check_table_sink(job: Job, where: str, sink: Section) -> None:
+def _check_table_sink(job: Job, where: str, sink: JobSection) -> None:
     if job.engine == "local":
         raise QueryError(f"{where} of kind 'table' is written by Spark: use engine = 'spark'")
     if sink["current"] and job.changes:
@@ -147,12 +147,12 @@ def _every(trigger: Mapping[str, Any]) -> None:
 TRIGGER_CHECKS = (_either, _close, _every)
 
 
-def _format_in(where: str, source: Section) -> None:
+def _format_in(where: str, source: JobSection) -> None:
     known = {"files": FILES_IN, "kafka": VALUES, "socket": VALUES}.get(source.kind, ())
     _format(where, source, known)
 
 
-def _values(where: str, source: Section) -> None:
+def _values(where: str, source: JobSection) -> None:
     form = source["format"] or {"files": "parquet"}.get(source.kind, "json")
     if source.kind in ("http", "kafka", "socket"):
         if form == "json" and not (source["schema"] or "").strip():
@@ -163,23 +163,23 @@ def _values(where: str, source: Section) -> None:
             check_avro(where, source["avro_schema"])
 
 
-def _source_port(where: str, source: Section) -> None:
+def _source_port(where: str, source: JobSection) -> None:
     if source.kind == "socket":
         _port(where, source["port"])
 
 
-def _expressions(where: str, source: Section) -> None:
+def _expressions(where: str, source: JobSection) -> None:
     for name, text in (source["columns"] or {}).items():
         if not isinstance(text, str):
             raise QueryError(f"{where} columns.{name} must be an SQL expression, not {text!r}")
 
 
-def _reader(where: str, source: Section) -> None:
+def _reader(where: str, source: JobSection) -> None:
     if source["reader"] is not None:
         one_of(f"{where} reader", source["reader"], READERS)
 
 
-def _parse_mode(where: str, source: Section) -> None:
+def _parse_mode(where: str, source: JobSection) -> None:
     mode = (source.settings.get("options") or {}).get("mode")
     if mode is not None and str(mode).lower() != _MODE:
         raise QueryError(
@@ -188,7 +188,7 @@ def _parse_mode(where: str, source: Section) -> None:
         )
 
 
-def read_by_workers(source: Section) -> bool:
+def read_by_workers(source: JobSection) -> bool:
     """Whether workers read the records of a source by themselves, without Spark's readers.
 
     They read files of the formats that pyarrow has, and JSON. Expressions (``columns``) are SQL,
@@ -201,7 +201,7 @@ def read_by_workers(source: Section) -> bool:
     return source.kind in ("kafka", "socket") and source["format"] in (None, "json")
 
 
-def _check_workers(where: str, source: Section) -> None:
+def _check_workers(where: str, source: JobSection) -> None:
     """Raise QueryError for a source that workers do not read, although they are asked to."""
     if not read_by_workers(source):
         if source["reader"] == "workers":
@@ -225,14 +225,14 @@ def _check_workers(where: str, source: Section) -> None:
             raise QueryError(f"{where} {problem}") from None
 
 
-def _changes(where: str, sink: Section) -> None:
+def _changes(where: str, sink: JobSection) -> None:
     if sink["changes"] is not None:
         asked_changes(f"{where} changes", sink["changes"])
         if not sink["changes"]:
             raise QueryError(f"{where} changes is empty; list enter, leave or move, or remove it")
 
 
-def _format_out(where: str, sink: Section) -> None:
+def _format_out(where: str, sink: JobSection) -> None:
     if sink.kind == "files":
         _format(where, sink, FILES_OUT)
     if sink.kind == "table":
@@ -241,27 +241,27 @@ def _format_out(where: str, sink: Section) -> None:
             raise QueryError(f"{where} format must be the name of a format, not {form!r}")
 
 
-def _writer(where: str, sink: Section) -> None:
+def _writer(where: str, sink: JobSection) -> None:
     if sink["writer"] is not None:
         one_of(f"{where} writer", sink["writer"], WRITERS)
 
 
-def _folder(where: str, sink: Section) -> None:
+def _folder(where: str, sink: JobSection) -> None:
     if sink.kind == "files":
         folder_of(where, sink["path"])
 
 
-def _dsn(where: str, sink: Section) -> None:
+def _dsn(where: str, sink: JobSection) -> None:
     if sink.kind == "postgres":
         check_dsn(where, sink["dsn"], sink["dsn_env"])
 
 
-def _table(where: str, sink: Section) -> None:
+def _table(where: str, sink: JobSection) -> None:
     if sink.kind in ("postgres", "table"):
         check_table(where, sink["table"], **({"parts": 3} if sink.kind == "table" else {}))
 
 
-def _url(where: str, sink: Section) -> None:
+def _url(where: str, sink: JobSection) -> None:
     if sink.kind != "http":
         return
     if sink["url_env"] is None:
@@ -270,7 +270,7 @@ def _url(where: str, sink: Section) -> None:
         raise QueryError(f"{where} has both url and url_env; give one of them")
 
 
-def _variables(where: str, section: Section) -> None:
+def _variables(where: str, section: JobSection) -> None:
     for name in FROM_ENV:
         named = section[f"{name}_env"]
         for key, variable in named.items() if isinstance(named, Mapping) else ():
@@ -278,17 +278,17 @@ def _variables(where: str, section: Section) -> None:
                 raise QueryError(f"{where} {name}_env {key} must be the name of a variable")
 
 
-def _timeout(where: str, sink: Section) -> None:
+def _timeout(where: str, sink: JobSection) -> None:
     if sink["timeout"] is not None and parse_duration(sink["timeout"], f"{where} timeout") <= 0:
         raise QueryError(f"{where} timeout must be above 0, not {sink['timeout']!r}")
 
 
-def _format(where: str, section: Section, known: tuple[str, ...]) -> None:
+def _format(where: str, section: JobSection, known: tuple[str, ...]) -> None:
     if section["format"] is not None:
         one_of(f"{where} format", section["format"], known)
 
 
-def _counted(name: str, where: str, section: Section) -> None:
+def _counted(name: str, where: str, section: JobSection) -> None:
     count(f"{where} {name}", section[name], optional=True)
 
 

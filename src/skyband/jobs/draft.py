@@ -3,19 +3,195 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet
 
+from skyband.data.columns import is_number_type, output_type
 from skyband.embedded.sources import READERS, batches_of, paths_of
 from skyband.errors import SchemaError
-from skyband.jobs.guesses import Guess, guesses, is_time, mostly_null
 
-__all__ = ["Look", "draft", "look_at"]
+__all__ = [
+    "ColumnGuess",
+    "SourceSample",
+    "draft",
+    "guesses",
+    "is_time",
+    "look_at",
+    "mostly_null",
+]
+
+# Guesses which columns of a sample a first job would use, and says why ---------------------------
+#
+# Each column gets points for the words in its name, its type, its nulls and how many different
+# values
+# it has. A guess is only a start: the draft shows the reason beside it.
+
+
+_TIMES = ("ts", "time", "timestamp", "event_time", "date", "at", "when", "created", "epoch")
+
+
+def _words(text: str) -> tuple[str, ...]:
+    """The words of a name such as ``bytes_read`` or ``userName``, in small letters."""
+    parts = re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+", text)
+    return tuple(part.lower() for part in parts)
+
+
+_SUBJECTS = frozenset(
+    _words(
+        "id name user host word url item key flow symbol station player room product service "
+        "customer account device sensor client server ip address domain path page title tag label "
+        "term query country city number code isbn sku"
+    )
+)
+"""Words in the name of a column that says what a row is about."""
+_MEASURES = _words(
+    "score value bytes amount revenue volume price cost size length load power count total sum "
+    "magnitude duration latency speed"
+)
+"""Words in the name of a column that rows are ranked by, the likeliest first."""
+_PLACES = frozenset(
+    _words(
+        "lat lon lng latitude longitude x y z pos position index offset row line seq sequence rank "
+        "season year month day hour minute second week type kind class flag status version port "
+        "zip confidence probability rate ratio"
+    )
+)
+"""Words in the name of a number that says where or of what kind something is, not how much."""
+_MOST_NULL = 0.25
+
+
+@dataclass(frozen=True)
+class ColumnGuess:
+    """A column, and why it was taken."""
+
+    name: str
+    why: str
+
+
+@dataclass(frozen=True)
+class _Column:
+    name: str
+    kind: pa.DataType
+    words: frozenset[str]
+    rows: int
+    values: int
+    nulls: float
+
+    @property
+    def text(self) -> bool:
+        return bool(pa.types.is_string(self.kind) or pa.types.is_large_string(self.kind))
+
+    @property
+    def subject(self) -> float:
+        """Points for saying what a row is about; below 0 if it does not."""
+        named = bool(self.words & _SUBJECTS)
+        if self.nulls > _MOST_NULL or not (self.text or (pa.types.is_integer(self.kind) and named)):
+            return -1
+        if named and not self.text and self.words & {*_MEASURES, *_PLACES}:
+            return -1  # dst_host_count counts hosts, and is none
+        whole = self.name.lower() in _SUBJECTS
+        varied = 2 * (self.values > 1) + self.values / self.rows
+        kind = bool(self.words & _PLACES)
+        return 3 * named + whole + self.text + varied - kind - self.nulls
+
+    @property
+    def named(self) -> float:
+        """Points for an id: only a name can say that it is one."""
+        return self.subject if self.words & _SUBJECTS else -1
+
+    @property
+    def counted(self) -> float:
+        """Points for an item: nothing is frequent if every row has a value of its own."""
+        return self.subject - 4 * (1 < self.rows == self.values) if self.subject >= 0 else -1
+
+    @property
+    def measure(self) -> float:
+        """Points for saying how much; below 0 if it does not."""
+        ranks = [len(_MEASURES) - i for i, word in enumerate(_MEASURES) if word in self.words]
+        if not is_number_type(self.kind) or self.nulls > 2 * _MOST_NULL:
+            return -1
+        if not ranks and self.words & (_PLACES | _SUBJECTS):
+            return -1
+        return max(ranks, default=0) + (0 if pa.types.is_integer(self.kind) else 0.5)
+
+
+def guesses(sample: pa.Table) -> dict[str, ColumnGuess]:
+    """What a query could have as its time, score, id and item, where a column fits."""
+    time = _time(sample)
+    columns = [each for each in _columns(sample) if each.name != time]
+    found = {
+        "time": None if time is None else ColumnGuess(time, ""),
+        "score": _guess(columns, "measure"),
+        "id": _guess(columns, "named"),
+        "item": _guess(columns, "counted"),
+    }
+    return {role: guess for role, guess in found.items() if guess is not None}
+
+
+def _time(sample: pa.Table) -> str | None:
+    """A column of times, or of integers that is named like one."""
+    times = [field.name for field in sample.schema if is_time(field.type)]
+    for whole in (True, False):
+        for word in _TIMES:
+            for name in times:
+                if name.lower() == word if whole else word in name.lower():
+                    return str(name)
+    numbers = [f.name for f in sample.schema if pa.types.is_integer(f.type)]
+    return next((str(n) for n in (*times, *numbers) if n in times or n.lower() in _TIMES), None)
+
+
+def _guess(columns: Sequence[_Column], points: str) -> ColumnGuess | None:
+    """The column that has most points of a kind."""
+    fitting = [each for each in columns if getattr(each, points) >= 0]
+    found = max(fitting, key=lambda each: getattr(each, points), default=None)
+    if found is None:
+        return None
+    if points == "measure":
+        named = found.words & set(_MEASURES)
+        return ColumnGuess(
+            found.name, "its name says that it is a measure" if named else "a number"
+        )
+    why = "its name says what a row is about" if found.words & _SUBJECTS else "text"
+    values = f"{found.values:,} value{'s' * (found.values != 1)} in {found.rows:,} rows"
+    own = 1 < found.values == found.rows
+    return ColumnGuess(found.name, f"{why}; {'every row has its own' if own else values}")
+
+
+def mostly_null(sample: pa.Table) -> list[str]:
+    """The columns that were not taken because many of their rows are null, with the share."""
+    return [
+        f"{each.name} was not taken: {each.nulls:.0%} of it is null".replace("%", " %")
+        for each in _columns(sample)
+        if each.nulls > _MOST_NULL and each.words & _SUBJECTS
+    ]
+
+
+def is_time(kind: pa.DataType) -> bool:
+    """Whether values are moments or days."""
+    return bool(pa.types.is_timestamp(kind) or pa.types.is_date(kind))
+
+
+def _columns(sample: pa.Table) -> list[_Column]:
+    return [_column(name, sample[name], sample.num_rows) for name in sample.column_names]
+
+
+def _column(name: str, column: pa.ChunkedArray, rows: int) -> _Column:
+    kind = output_type(column.type)
+    plain = column.cast(kind) if pa.types.is_dictionary(column.type) else column
+    try:
+        values = pc.count_distinct(plain).as_py()
+    except pa.ArrowException:  # lists, for example
+        values = 0
+    words = frozenset(_words(name))
+    return _Column(name, kind, words, rows, values, column.null_count / max(rows, 1))
+
 
 _SAMPLE = 10_000
 _MOST_COUNTED = 64 << 20
@@ -23,7 +199,7 @@ _MOST_COUNTED = 64 << 20
 
 
 @dataclass(frozen=True)
-class Look:
+class SourceSample:
     """What a look at a source found."""
 
     path: str
@@ -32,7 +208,7 @@ class Look:
     """None if counting them would mean reading everything."""
     schema: pa.Schema
     sample: pa.Table
-    guesses: Mapping[str, Guess]
+    guesses: Mapping[str, ColumnGuess]
     """The likely ``time``, ``score``, ``id`` and ``item`` of a query, where a column fits."""
 
     @property
@@ -51,17 +227,17 @@ class Look:
         return self.guesses[role].name if role in self.guesses else None
 
 
-def look_at(path: str) -> Look:
+def look_at(path: str) -> SourceSample:
     """Look at the columns and the first rows of files."""
     files = paths_of(path)
     first = list(islice((t for t in batches_of(files[0]) if t.num_rows), 1))
     if not first:
         raise SchemaError(f"{files[0].name!r} has no rows to look at; give a file with some")
     sample = first[0].slice(0, _SAMPLE)
-    return Look(path, len(files), _rows(files), sample.schema, sample, guesses(sample))
+    return SourceSample(path, len(files), _rows(files), sample.schema, sample, guesses(sample))
 
 
-def draft(look: Look, name: str) -> str:
+def draft(look: SourceSample, name: str) -> str:
     """A commented job file for a source."""
     shown = "\n".join(f"#   {field.name:<24} {field.type}" for field in look.schema)
     rows = "" if look.rows is None else f", {look.rows:,} rows"
@@ -90,11 +266,11 @@ close = true                     # answer the last windows at the end
 """
 
 
-def _left_out(look: Look) -> str:
+def _left_out(look: SourceSample) -> str:
     return "".join(f"#\n# {why}\n" for why in mostly_null(look.sample))
 
 
-def _best(look: Look) -> str:
+def _best(look: SourceSample) -> str:
     if look.score is None:
         return "# no number says how much: to rank rows, add a query of kind TopK with a score\n"
     return (
@@ -104,13 +280,13 @@ def _best(look: Look) -> str:
     )
 
 
-def _frequent(look: Look) -> str:
+def _frequent(look: SourceSample) -> str:
     other = next((n for n in look.schema.names if n != look.time), look.schema.names[0])
     item = _chosen(look, "item") or f"item = {_quoted(look.id or look.score or other)}\n"
     return f'kind = "HeavyHitters"\nk = 10\n{item}{_over(look)}sink = {{ kind = "console" }}\n'
 
 
-def _chosen(look: Look, role: str) -> str:
+def _chosen(look: SourceSample, role: str) -> str:
     """The line of a column, with the reason for it."""
     if role not in look.guesses:
         return ""
@@ -118,7 +294,7 @@ def _chosen(look: Look, role: str) -> str:
     return f"{f'{role} = {_quoted(found.name)}':<32} # {found.why}\n"
 
 
-def _over(look: Look) -> str:
+def _over(look: SourceSample) -> str:
     """The time column and the window; without a time, a window over the last rows."""
     if look.time is None:
         told = "# no time was found; with one: time = ..., window = { size = ... }"
@@ -134,7 +310,7 @@ def _quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
-def _window(look: Look, time: str) -> tuple[str, str]:
+def _window(look: SourceSample, time: str) -> tuple[str, str]:
     """A size and a slide that show some windows of the source."""
     kind = look.schema.field(time).type
     if not is_time(kind):

@@ -23,14 +23,14 @@ from skyband.window import (
     Window,
 )
 
-__all__ = ["Columns", "Job", "Section", "check_columns", "explain"]
+__all__ = ["Columns", "Job", "JobSection", "check_columns", "explain"]
 
 Columns = Mapping[str, Mapping[str, str]]
 """What each source computes its columns from; empty if it has all columns as they are."""
 
 
 @dataclass(frozen=True)
-class Section:
+class JobSection:
     """A part of a job with a ``kind`` and settings: a source, a sink, the dead letters."""
 
     kind: str
@@ -51,16 +51,16 @@ class Job:
     checkpoint: str
     queries: Mapping[str, Query]
     """By name; the query of a job with a single ``[query]`` is named after the job."""
-    sources: Mapping[str, Section]
+    sources: Mapping[str, JobSection]
     """By stream name; if a job has a single source, its name is ``""``."""
-    sinks: Mapping[str, Section]
+    sinks: Mapping[str, JobSection]
     """The sink of each query."""
     alone: bool = True
     """Whether the job has a single ``[query]`` rather than ``[queries.NAME]``."""
     engine: str | None = None
     """``local`` or ``spark``; None if the file does not say."""
     trigger: Mapping[str, Any] = field(default_factory=dict)
-    dead_letters: Section | None = None
+    dead_letters: JobSection | None = None
     metrics: Mapping[str, Any] = field(default_factory=dict)
     shards: int | None = None
     on_bad: str = "skip"
@@ -174,7 +174,7 @@ def _over(window: Window) -> str:
 
 
 def _shards(job: Job) -> str:
-    from skyband.jobs.first_batch import job_split  # which needs jobs
+    from skyband.jobs.spark.first_batch import job_split  # which needs jobs
 
     split = job_split(job)
     return f"{split.shards} shard(s), {split.why}"
@@ -197,7 +197,7 @@ def _explain_query(job: Job, name: str, shards: str) -> list[str]:
     return lines
 
 
-def _told(section: Section) -> str:
+def _told(section: JobSection) -> str:
     told = (f"{name}={shown(name, value)}" for name, value in section.settings.items())
     return f"{section.kind} {' '.join(told)}"
 

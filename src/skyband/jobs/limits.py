@@ -19,7 +19,7 @@ from skyband.data.columns import output_type, plain, spans, to_numpy
 from skyband.engine.readers import fold_key
 from skyband.engine.row_limits import RowLimits, ValueTest
 from skyband.jobs.job import Job
-from skyband.jobs.rows import Sink
+from skyband.jobs.sinks.base import Sink
 from skyband.window import parse_duration
 
 __all__ = ["NO_NUL", "SIGNED", "YEARS", "row_limits"]

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import re
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import MISSING, Field, dataclass, fields
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 from skyband.errors import QueryError, SchemaError, SkybandError
-from skyband.jobs.checks import (
-    SINK_CHECKS,
-    SOURCE_CHECKS,
-    TRIGGER_CHECKS,
-    check_query,
-    job_checks,
-)
-from skyband.jobs.job import Job, Section
-from skyband.jobs.keys import (
+from skyband.jobs.allowed_keys import (
     DEAD_LETTERS,
     ENGINES,
     JOB,
@@ -27,21 +21,253 @@ from skyband.jobs.keys import (
     SINKS,
     SOURCES,
     TRIGGER,
-    Keys,
+    KeyTypes,
 )
-from skyband.jobs.lines import Lines
+from skyband.jobs.checks import (
+    SINK_CHECKS,
+    SOURCE_CHECKS,
+    TRIGGER_CHECKS,
+    check_query,
+    job_checks,
+)
+from skyband.jobs.job import Job, JobSection
 from skyband.jobs.ready import file_checks, ready_checks
-from skyband.jobs.settings import Problems, read_query
 from skyband.query import Query
+from skyband.query.base import KINDS
 from skyband.query.checks import count, one_of
+from skyband.window import CountWindow, DecayWindow, LandmarkWindow, TimeWindow, Window
 
-__all__ = ["Problem", "load_board", "load_job", "parse_job", "problems_of"]
+__all__ = [
+    "JobProblem",
+    "LineIndex",
+    "Problems",
+    "load_board",
+    "load_job",
+    "parse_job",
+    "problems_of",
+    "read_query",
+]
+
+# Makes queries and windows from settings, and says everything that is wrong with them ------------
+#
+# A query refuses its settings with the first mistake it finds. To find the next one, the setting at
+# fault is replaced by a harmless sample, or left out, and the query is made once more.
+
+
+Problems = list[tuple[str, str]]
+"""The table of each problem, such as ``source`` or ``queries.busiest``, and its text."""
+_SAMPLES: Mapping[str, Any] = {
+    **{name: name for name in ("score", "item", "id", "time", "probability", "value", "stream")},
+    **{name: name for name in ("left", "right", "on")},
+    "k": 1,
+    "streams": ("one", "other"),
+    "prefer": {"cost": "min", "gain": "max"},
+}
+_KINDS: dict[str, Any] = {"half_life": DecayWindow, "since": LandmarkWindow, "size": TimeWindow}
+
+
+def read_query(table: str, told: Mapping[str, Any], problems: Problems) -> Query | None:
+    """The query of a table; None, with all its problems noted, if it is wrong."""
+    found: Problems = []
+    kind = told.get("kind", "")
+    try:
+        one_of(f"[{table}] kind", kind, tuple(KINDS))
+    except QueryError as problem:
+        problems.append((table, str(problem)))
+        _windows(f"{table}.window", told.get("window"), problems)
+        return None
+    cls = KINDS[kind]
+    known = {each.name: each for each in fields(cls) if each.init}
+    listed = ", ".join(sorted(known))
+    given = {name: value for name, value in told.items() if name != "kind"}
+    for name in [name for name in given if name not in known]:
+        found.append((table, f"[{table}] has no key {name!r}; {kind} has {listed}"))
+        del given[name]
+    for name, each in known.items():
+        if name not in given and name != "window" and _required(each):
+            found.append((table, f"[{table}] needs {name!r}; {kind} has {listed}"))
+            given[name] = _SAMPLES.get(name)
+    window = _windows(f"{table}.window", given.get("window"), found)
+    given["window"] = window or TimeWindow("1 hour")
+    samples = {**_SAMPLES, "window": given["window"]}
+    query, more = _tried(lambda settings: cls(**settings), given, samples)
+    found += [(table, _about(table, text)) for text in more]
+    problems += found
+    return None if found else query
+
+
+def _required(each: Field[Any]) -> bool:
+    return each.default is MISSING and each.default_factory is MISSING
+
+
+def _about(table: str, text: str) -> str:
+    """A problem that also says which of several queries it is about."""
+    plain = text.startswith("[") or not table.startswith("queries.")
+    return text if plain else f"[{table}] {text}"
+
+
+def _tried(
+    make: Callable[[dict[str, Any]], T], given: Mapping[str, Any], samples: Mapping[str, Any]
+) -> tuple[T | None, list[str]]:
+    """What can be made, with samples for settings at fault, and what was wrong with them."""
+    left, found = dict(given), list[str]()
+    while True:
+        text = _problem(make, left)
+        if text is None:
+            return make(left), found
+        if text in found:
+            return None, found
+        found.append(text)
+        words = f" {text.replace(chr(39), ' ')} "
+        for name in sorted(left, key=lambda each: f" {each} " not in words):
+            mended = _without(left, name, samples)
+            if mended != left and _problem(make, mended) != text:
+                left = mended
+                break
+        else:
+            return None, found
+
+
+def _problem(make: Callable[[dict[str, Any]], Any], given: dict[str, Any]) -> str | None:
+    try:
+        make(given)
+    except QueryError as problem:
+        return str(problem)
+    except TypeError as problem:  # a setting of a kind that nobody checks
+        return str(problem).rsplit(") ", 1)[-1]
+    return None
+
+
+def _without(given: Mapping[str, Any], name: str, samples: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings with a sample in place of one of them; without it, if there is none."""
+    if name in samples:
+        return {**given, name: samples[name]}
+    return {each: value for each, value in given.items() if each != name}
+
+
+# Windows ------------------------------------------------------------------------------------------
+
+
+def _windows(
+    table: str, told: Any, problems: Problems
+) -> Window | Mapping[str, Window | None] | None:
+    """A window, or a window per source: a table of tables."""
+    if isinstance(told, Mapping) and told and all(isinstance(v, Mapping) for v in told.values()):
+        found = {n: _window(f"{table}.{n}", each, problems) for n, each in told.items()}
+        return None if None in found.values() else found
+    return _window(table, told, problems)
+
+
+def _window(table: str, told: Any, problems: Problems) -> Window | None:
+    """A window with a size in time or rows, with a half-life, or since some moment."""
+    where = f"[{table}]"
+    if told is None:
+        problems.append((table, f"{where} is missing; give at least its size"))
+        return None
+    if not isinstance(told, Mapping):
+        plain = isinstance(told, str | int) and not isinstance(told, bool)
+        size = json.dumps(told if plain else "10 minutes")
+        text = f"{where} must be a table, such as window = {{ size = {size} }}, not {told!r}"
+        problems.append((table, text))
+        return None
+    first = "count" if "count" in told else next((name for name in _KINDS if name in told), "size")
+    names = (first, "slide") if first == "count" else (first, "slide", "lateness", "offset")
+    other = " (or count, half_life or since in place of size)" if first == "size" else ""
+    listed = f"its keys are {', '.join(names)}{other}"
+    found = [f"{where} has no key {name!r}; {listed}" for name in told if name not in names]
+    needed = names[: 1 if first in ("size", "count") else 2]
+    missing = [name for name in needed if name not in told]
+    found += [f"{where} needs a {name}; {listed}" for name in missing]
+    given = {n: None if n == "since" and v == "first" else v for n, v in told.items() if n in names}
+    if first == "count":
+        given["size"] = given.pop("count")
+    make: Any = CountWindow if first == "count" else _KINDS[first]
+    window = None
+    if not missing:
+        whole = any(isinstance(value, int) for value in given.values())
+        long = 1 << 40 if whole else "10000 days"
+        samples = {"size": long, "half_life": long, "since": None}
+        window, more = _tried(lambda settings: make(**settings), given, samples)
+        found += [_about(table, text) for text in more]
+    problems += [(table, text) for text in found]
+    return None if found else window
+
+
+# Finds the line of a job file that a problem is about --------------------------------------------
+
+
+_HEADER = re.compile(r"\s*\[+\s*([^\[\]]+?)\s*\]+\s*(#.*)?$")
+_KEY = re.compile(r"""\s*((?:[\w-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[\w-]+|"[^"]*"|'[^']*'))*)\s*=""")
+_TEXT = re.compile(r'"(?:[^"\\]|\\.)*"|\'[^\']*\'')
+
+
+class LineIndex:
+    """The lines of the tables and keys of a TOML file."""
+
+    def __init__(self, text: str) -> None:
+        self.places: dict[str, int] = {}
+        """The first line of each table and key, by its dotted name."""
+        for line, path in _paths(text):
+            self.places.setdefault(path, line)
+
+    def find(self, table: str, problem: str) -> int:
+        """The first line in a table with a key that a problem names, or else that of the table."""
+        said = f" {problem.split(';', maxsplit=1)[0]} "
+        prefix = f"{table}." if table else ""
+        for path, line in self.places.items():
+            key = path[len(prefix) :]
+            plain = path.startswith(prefix) and "." not in key
+            if plain and any(word in said for word in (f"'{key}'", f" {key} ", f" {key}: ")):
+                return line
+        while table and table not in self.places:
+            table = table.rpartition(".")[0]
+        return self.places.get(table, 1)
+
+
+def _paths(text: str) -> Iterator[tuple[int, str]]:
+    """The line and the dotted name of each table and key, in the order of the file."""
+    table, fence = "", ""
+    for number, line in enumerate(text.splitlines(), 1):
+        if fence:  # inside of a text of several lines
+            fence = "" if fence in line else fence
+            continue
+        header = _HEADER.match(line)
+        if header is not None:
+            table = _plain(header[1])
+            yield from ((number, path) for path in _parents(table))
+            continue
+        key = _KEY.match(line)
+        if key is None:
+            continue
+        path = f"{table}.{_plain(key[1])}" if table else _plain(key[1])
+        yield from ((number, each) for each in _parents(path))
+        value = line[key.end() :]
+        fence = next((f for f in ('"""', "'''") if value.count(f) == 1), "")
+        yield from ((number, f"{path}.{inner}") for inner in _inner(value))
+
+
+def _inner(value: str) -> Iterator[str]:
+    """The keys of an inline table."""
+    bare = _TEXT.sub('""', value).partition("#")[0].strip()
+    if bare.startswith("{"):
+        yield from re.findall(r"[{,]\s*([\w-]+)\s*=", bare)
+
+
+def _parents(path: str) -> Iterator[str]:
+    parts = path.split(".")
+    for i in range(len(parts)):
+        yield ".".join(parts[: i + 1])
+
+
+def _plain(path: str) -> str:
+    return re.sub(r"\s*\.\s*", ".", path.strip()).replace('"', "").replace("'", "")
+
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Problem:
+class JobProblem:
     """Something that is wrong with a job file."""
 
     line: int
@@ -93,7 +319,7 @@ def load_board(path: str | Path) -> Job:
         raise QueryError(f"{path}: {problem}") from None
 
 
-def problems_of(path: str | Path, engine: str | None = None) -> list[Problem]:
+def problems_of(path: str | Path, engine: str | None = None) -> list[JobProblem]:
     """Everything that is wrong with a job file, in the order of its lines.
 
     That includes what this machine lacks to run it.
@@ -101,8 +327,8 @@ def problems_of(path: str | Path, engine: str | None = None) -> list[Problem]:
     told, text = _read(Path(path))
     parsing = _Parsing(Path(path).parent)
     parsing.job(_with_engine(told, engine), ready=True)
-    lines = Lines(text)
-    found = {Problem(lines.find(where, problem), problem) for where, problem in parsing.problems}
+    lines = LineIndex(text)
+    found = {JobProblem(lines.find(where, problem), problem) for where, problem in parsing.problems}
     return sorted(found, key=lambda each: (each.line, each.text))
 
 
@@ -197,12 +423,12 @@ class _Parsing:
                 self.problems.append((table, str(problem)))
             return None
 
-    def _keys(self, keys: Keys, where: str, table: str, told: Any) -> bool:
+    def _keys(self, keys: KeyTypes, where: str, table: str, told: Any) -> bool:
         found = keys.problems(where, told)
         self.problems += [(table, problem) for problem in found]
         return not found
 
-    def _sources(self, told: Mapping[str, Any]) -> dict[str, Section]:
+    def _sources(self, told: Mapping[str, Any]) -> dict[str, JobSection]:
         if ("source" in told) == ("sources" in told):
             text = "give one [source], or several as [sources.NAME], but not both"
             self.problems.append(("source", text))
@@ -232,10 +458,10 @@ class _Parsing:
                 text = f"no query reads [sources.{name}]; they read {known}"
                 self.problems.append((f"sources.{name}", text))
 
-    def _queries(self, told: Mapping[str, Any]) -> tuple[dict[str, Query], dict[str, Section]]:
+    def _queries(self, told: Mapping[str, Any]) -> tuple[dict[str, Query], dict[str, JobSection]]:
         """The queries of a job and their sinks."""
         queries: dict[str, Query] = {}
-        sinks: dict[str, Section] = {}
+        sinks: dict[str, JobSection] = {}
         if ("query" in told) == ("queries" in told):
             text = "give one [query], or several as [queries.NAME], but not both"
             self.problems.append(("query", text))
@@ -264,9 +490,9 @@ class _Parsing:
         self,
         table: str,
         told: Any,
-        kinds: Mapping[str, Keys],
-        checks: Sequence[Callable[[str, Section], None]],
-    ) -> Section | None:
+        kinds: Mapping[str, KeyTypes],
+        checks: Sequence[Callable[[str, JobSection], None]],
+    ) -> JobSection | None:
         """A part of a job with a kind; None, with problems noted, if it is wrong."""
         where = f"[{table}]"
         if not isinstance(told, Mapping):
@@ -285,7 +511,7 @@ class _Parsing:
         for name in kinds[kind].paths:
             if name in settings:
                 settings[name] = _path(settings[name], self.folder)
-        section = Section(kind, settings)
+        section = JobSection(kind, settings)
         before = len(self.problems)
         for check in checks:
             self.attempt(table, partial(check, where, section))

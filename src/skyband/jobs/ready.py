@@ -13,7 +13,7 @@ from skyband.embedded.sources import paths_of
 from skyband.errors import QueryError, SchemaError, SkybandError
 from skyband.jobs.checks import Check, read_by_workers, sink_table
 from skyband.jobs.ddl import arrow_schema
-from skyband.jobs.job import Job, Section
+from skyband.jobs.job import Job, JobSection
 from skyband.jobs.local.sources import check_source, known_columns
 from skyband.jobs.places import (
     check_folder,
@@ -26,7 +26,7 @@ from skyband.jobs.places import (
 )
 from skyband.jobs.secrets import FROM_ENV
 from skyband.query.base import Query
-from skyband.spark.masters import local_cores
+from skyband.spark.requirements import local_cores
 
 __all__ = ["check_ready", "file_checks", "ready_checks"]
 
@@ -73,7 +73,7 @@ def _local_checks(job: Job, serving: bool) -> list[Check]:
     ]
 
 
-def _check_there(job: Job, table: str, source: Section) -> None:
+def _check_there(job: Job, table: str, source: JobSection) -> None:
     """Raise SchemaError if a job would stop at once because its files are not there."""
     path = str(source["path"])
     if source.kind != "files" or "://" in path:
@@ -108,7 +108,7 @@ def _check_columns(job: Job, query: Query) -> None:
             Intake(query, make_synopsis(query)).bind(name, schema)
 
 
-def _columns(job: Job, name: str, source: Section) -> pa.Schema | None:
+def _columns(job: Job, name: str, source: JobSection) -> pa.Schema | None:
     """The columns of a source; None if only reading the source can tell, or if it is refused."""
     if job.engine != "local" and (source.kind == "files" or not read_by_workers(source)):
         return None  # Spark may find more columns, in the names of folders or by SQL
@@ -118,7 +118,7 @@ def _columns(job: Job, name: str, source: Section) -> pa.Schema | None:
         return None  # another check tells, or files may come later
 
 
-def _check_env(where: str, section: Section) -> None:
+def _check_env(where: str, section: JobSection) -> None:
     """Raise QueryError for what the environment lacks or has wrong."""
     try:
         for name in FROM_ENV:
@@ -129,7 +129,7 @@ def _check_env(where: str, section: Section) -> None:
         check_url(where, section["url"])
 
 
-def _check_writable(where: str, sink: Section) -> None:
+def _check_writable(where: str, sink: JobSection) -> None:
     if sink.kind == "files":
         check_folder(where, *folder_of(where, sink["path"]))
     if sink.kind == "postgres":
@@ -147,7 +147,7 @@ def _spark_checks(job: Job) -> list[Check]:
     ]
 
 
-def _check_spark_source(name: str, source: Section) -> None:
+def _check_spark_source(name: str, source: JobSection) -> None:
     where = f"[sources.{name}]" if name else "[source]"
     if source.kind == "http":
         raise QueryError(f"{where} of kind 'http' is for local jobs: use engine = 'local'")
@@ -155,7 +155,7 @@ def _check_spark_source(name: str, source: Section) -> None:
         _check_schema(where, source)
 
 
-def _check_schema(where: str, source: Section) -> None:
+def _check_schema(where: str, source: JobSection) -> None:
     """Raise QueryError for a schema that workers cannot read."""
     try:
         types = arrow_schema(where, source["schema"])

@@ -1,4 +1,4 @@
-"""Numba leaf, one folder per family: arrays in, arrays out, no validation.
+"""What kernels of every family use: the jit wrapper, hashing, orders, passes over columns.
 
-Imports nothing of the package but ``errors``; ``core/jit.py`` is the one place for jit flags.
+Loops that one family uses alone are beside its algorithms, in ``topk/kernels/`` and so on.
 """

@@ -17,7 +17,7 @@ from skyband.errors import QueryError, SchemaError
 from skyband.query import Query
 from skyband.window import DecayWindow
 
-__all__ = ["Answers", "Frame", "Spot", "Window", "frame_of", "plain"]
+__all__ = ["Answers", "Frame", "PictureRow", "PictureWindow", "frame_of", "plain"]
 
 Answers = Any
 """The table of ``rank``, the answers of ``watch``, or a single answer."""
@@ -28,7 +28,7 @@ _LONGEST = 32
 
 
 @dataclass(frozen=True)
-class Spot:
+class PictureRow:
     """One row of an answer."""
 
     group: str
@@ -47,11 +47,11 @@ class Spot:
 
 
 @dataclass(frozen=True)
-class Window:
+class PictureWindow:
     """One window: its end, its rows, and how much there was in all (None if not known)."""
 
     end: Any
-    spots: tuple[Spot, ...]
+    spots: tuple[PictureRow, ...]
     total: float | None = None
 
 
@@ -59,7 +59,7 @@ class Window:
 class Frame:
     """Answers as a picture needs them, oldest first."""
 
-    windows: tuple[Window, ...]
+    windows: tuple[PictureWindow, ...]
     value: str | None
     """The column that the answer is ranked by."""
     prefer: Mapping[str, str]
@@ -69,11 +69,11 @@ class Frame:
     unit: str | None = None
     """What the values are, for the label of an axis."""
 
-    def at(self, end: Any) -> Window:
+    def at(self, end: Any) -> PictureWindow:
         """The window with this end; the last one that has rows for None."""
         if end is None:
             filled = [window for window in self.windows if window.spots]
-            return (filled or list(self.windows) or [Window(None, ())])[-1]
+            return (filled or list(self.windows) or [PictureWindow(None, ())])[-1]
         for window in self.windows:
             if window.end == end:
                 return window
@@ -222,8 +222,8 @@ def _layout(schema: pa.Schema, query: Query | None) -> _Layout:
     return _Layout(groups, tuple(first if named else plain_), value or (scores or [None])[0], True)
 
 
-def _windows(pieces: list[Any], layout: _Layout, query: Query | None) -> list[Window]:
-    found: dict[Any, tuple[list[Spot], float | None]] = {}
+def _windows(pieces: list[Any], layout: _Layout, query: Query | None) -> list[PictureWindow]:
+    found: dict[Any, tuple[list[PictureRow], float | None]] = {}
     for piece in pieces:
         if isinstance(piece, Answer):
             spots, _ = found.setdefault(piece.end, ([], None))
@@ -235,23 +235,25 @@ def _windows(pieces: list[Any], layout: _Layout, query: Query | None) -> list[Wi
         for low, high in pairwise([*cuts, len(ends)]):
             spots, _ = found.setdefault(ends[low], ([], None))
             spots += _spots(piece.slice(low, high - low), layout)
-    windows = [Window(end, tuple(spots), total) for end, (spots, total) in sorted(found.items())]
+    windows = [
+        PictureWindow(end, tuple(spots), total) for end, (spots, total) in sorted(found.items())
+    ]
     decays = query is not None and isinstance(query.window, DecayWindow)
     return windows if decays or len(windows) < 3 else _with_gaps(windows)
 
 
-def _with_gaps(windows: list[Window]) -> list[Window]:
+def _with_gaps(windows: list[PictureWindow]) -> list[PictureWindow]:
     """Windows without rows are missing from a table; one empty window stands for each gap."""
     step = min(b.end - a.end for a, b in pairwise(windows))
     filled = windows[:1]
     for window in windows[1:]:
         if window.end - filled[-1].end > 1.5 * step:
-            filled.append(Window(filled[-1].end + step, ()))
+            filled.append(PictureWindow(filled[-1].end + step, ()))
         filled.append(window)
     return filled
 
 
-def _spots(table: pa.Table, layout: _Layout) -> list[Spot]:
+def _spots(table: pa.Table, layout: _Layout) -> list[PictureRow]:
     spots = []
     seen: dict[tuple[str, str], int] = {}
     for row in table.to_pylist():
@@ -260,7 +262,7 @@ def _spots(table: pa.Table, layout: _Layout) -> list[Spot]:
         times = seen[group, label] = seen.get((group, label), 0) + 1
         value = row[layout.value] if layout.value else None
         spots.append(
-            Spot(
+            PictureRow(
                 group,
                 label if times == 1 else f"{label} ({times})",
                 row["rank"] if layout.ranked else None,

@@ -17,16 +17,13 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from skyband.serve.access import COOKIE, SESSION_SECONDS, AccessGuard, slow_down
-from skyband.serve.describe import describe
-from skyband.serve.event_stream import EventStream
 from skyband.serve.history import Event
-from skyband.serve.hub import Hub
-from skyband.serve.metrics import prometheus
-from skyband.serve.page import Page
-from skyband.serve.replies import Problem, failed_reply, plain_reply, problem_reply, reply
+from skyband.serve.hub import EventStream, Hub
+from skyband.serve.page import Page, describe
+from skyband.serve.replies import RequestProblem, failed_reply, plain_reply, problem_reply, reply
 from skyband.serve.rows_endpoint import RowsEndpoint
 from skyband.serve.service import Service
-from skyband.serve.status import ROWS
+from skyband.serve.status import ROWS, prometheus
 
 __all__ = ["make_app"]
 
@@ -64,7 +61,7 @@ def make_app(
         Route("/healthz", api.health),
     ]
     handlers: dict[Any, Any] = {
-        Problem: problem_reply,
+        RequestProblem: problem_reply,
         HTTPException: plain_reply,
         Exception: failed_reply,
     }
@@ -115,7 +112,7 @@ class _Api:
         """Script and style of the page, by a fixed list of names."""
         name = request.path_params["name"]
         if name not in _STATIC:
-            raise Problem(404, "there is nothing here")
+            raise RequestProblem(404, "there is nothing here")
         return _file(name, _STATIC[name])
 
     # Reading -----------------------------------------------------------------------------------
@@ -129,17 +126,17 @@ class _Api:
         name, asked = request.path_params["name"], request.query_params
         if name not in self.service.board.queries:
             known = ", ".join(self.service.board.queries)
-            raise Problem(404, f"there is no query of this name; there are {known}")
+            raise RequestProblem(404, f"there is no query of this name; there are {known}")
         if "end" in asked:
             if "last" in asked:
-                raise Problem(400, "give last or end, not both")
+                raise RequestProblem(400, "give last or end, not both")
             found = self._with_end(name, asked["end"])
             if not found:
-                raise Problem(404, "no answer with this end is kept; see ?last=1000")
+                raise RequestProblem(404, "no answer with this end is kept; see ?last=1000")
         else:
             text = asked.get("last", str(_DEFAULT_LAST))
             if not (text.isascii() and text.isdigit()):
-                raise Problem(400, "last must be a number of answers, for example ?last=20")
+                raise RequestProblem(400, "last must be a number of answers, for example ?last=20")
             found = self.service.history.newest(name, int(text[:9]))
         return StreamingResponse(_pieces(name, found), media_type="application/json")
 
@@ -154,7 +151,7 @@ class _Api:
             return Response(media_type="text/event-stream")
         if self.hub.subscribers >= self.service.limits.subscribers or self.hub.full:
             said = "too many pages are open, or do not take their answers; try again later"
-            raise Problem(503, said, {"Retry-After": "30"})
+            raise RequestProblem(503, said, {"Retry-After": "30"})
         return EventStream(self.hub, request.headers.get("last-event-id"))
 
     # Sessions ----------------------------------------------------------------------------------
@@ -169,11 +166,11 @@ class _Api:
                 request.headers.get("content-type", "").partition(";")[0].strip()
                 != "application/json"
             ):
-                raise Problem(415, 'send JSON: {"token": "..."}')
+                raise RequestProblem(415, 'send JSON: {"token": "..."}')
             given = await self._token(request)
         if not self.guard.is_token(given.strip().encode()):
             await slow_down()
-            raise Problem(401, "this is not the token")
+            raise RequestProblem(401, "this is not the token")
         found = reply({"ok": True})
         found.set_cookie(
             COOKIE,
@@ -192,17 +189,19 @@ class _Api:
                 async for part in request.stream():
                     body += part
                     if len(body) > 10_000:
-                        raise Problem(413, "this is too long for a token", _CLOSE)
+                        raise RequestProblem(413, "this is too long for a token", _CLOSE)
         except TimeoutError:
-            raise Problem(408, "the token did not arrive in time; send it again", _CLOSE) from None
+            raise RequestProblem(
+                408, "the token did not arrive in time; send it again", _CLOSE
+            ) from None
         except ClientDisconnect:
-            raise Problem(400, "the connection was closed before the token came") from None
+            raise RequestProblem(400, "the connection was closed before the token came") from None
         try:
             found = json.loads(body)
             token = found["token"]
             token.encode()
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-            raise Problem(400, 'send JSON: {"token": "..."}') from None
+            raise RequestProblem(400, 'send JSON: {"token": "..."}') from None
         return str(token)
 
     # Watching ----------------------------------------------------------------------------------
@@ -296,4 +295,4 @@ def _moment(value: Any) -> Any:
         moment = datetime.fromisoformat(text)
         return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
     except (ValueError, OverflowError):
-        raise Problem(400, "end must be a time in ISO 8601, or an integer") from None
+        raise RequestProblem(400, "end must be a time in ISO 8601, or an integer") from None

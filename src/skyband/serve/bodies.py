@@ -6,24 +6,113 @@ which is slow but says which line is at fault; both ways accept the same values.
 
 from __future__ import annotations
 
+import base64
+import binascii
 import csv
 import io
 import json
+import math
 import re
+import struct
 from collections.abc import Callable, Iterator
-from decimal import InvalidOperation
+from datetime import UTC, date, datetime
+from decimal import Decimal, InvalidOperation
 from itertools import islice
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from skyband.embedded.sources import sound
-from skyband.serve.arrow_bodies import read_arrow
-from skyband.serve.limits import Limits, TooLarge, Unreadable, check_size, shortened
-from skyband.serve.values import Said, csv_value, json_value
+from skyband.serve.limits import ServiceLimits, TooLarge, UnreadableBody, check_size, shortened
 
-__all__ = ["CONTENT_TYPES", "TooLarge", "Unreadable", "read_body"]
+__all__ = [
+    "CONTENT_TYPES",
+    "TooLarge",
+    "UnreadableBody",
+    "ValueProblem",
+    "csv_value",
+    "json_value",
+    "read_arrow",
+    "read_body",
+    "same_columns",
+]
+
+# Reads single values of JSON and CSV as the types of columns -------------------------------------
+
+
+class ValueProblem(ValueError):  # noqa: N818
+    """A problem with a value whose text helps the reader."""
+
+
+def json_value(value: Any, kind: pa.DataType) -> Any:
+    """A JSON value as one of the column's type; raises ValueError or TypeError if it is not."""
+    if pa.types.is_boolean(kind):
+        return _only(value, bool)
+    if isinstance(value, bool):
+        raise TypeError
+    if pa.types.is_integer(kind):
+        return _whole(_only(value, int), kind)
+    if pa.types.is_floating(kind):
+        return _float(float(_only(value, (int, float))), kind)
+    if pa.types.is_decimal(kind):
+        return _decimal(str(_only(value, (int, float, str))), kind)
+    text = _only(value, str)
+    text.encode()  # lone surrogates
+    return _text_value(text, kind)
+
+
+def csv_value(text: str, kind: pa.DataType) -> Any:
+    """A cell as a value of the column's type; raises ValueError if it is not."""
+    if pa.types.is_boolean(kind):
+        known = {"true": True, "false": False, "1": True, "0": False}
+        if text.lower() not in known:
+            raise ValueError
+        return known[text.lower()]
+    if pa.types.is_integer(kind):
+        return _whole(int(text), kind)
+    if pa.types.is_floating(kind):
+        return _float(float(text), kind)
+    return _decimal(text, kind) if pa.types.is_decimal(kind) else _text_value(text, kind)
+
+
+def _text_value(text: str, kind: pa.DataType) -> Any:
+    if pa.types.is_string(kind):
+        return text
+    if pa.types.is_binary(kind):
+        try:
+            return base64.b64decode(text, validate=True)
+        except binascii.Error:
+            raise ValueProblem("binary columns are written in base64") from None
+    if pa.types.is_date(kind):
+        return date.fromisoformat(text)
+    moment = datetime.fromisoformat(text)
+    moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    return moment if kind.tz is not None else moment.replace(tzinfo=None)
+
+
+def _only(value: Any, kinds: Any) -> Any:
+    if not isinstance(value, kinds):
+        raise TypeError
+    return value
+
+
+def _whole(value: int, kind: pa.DataType) -> int:
+    if not -(1 << kind.bit_width - 1) <= value < 1 << kind.bit_width - 1:
+        raise ValueProblem("it is out of range")
+    return value
+
+
+def _float(value: float, kind: pa.DataType) -> float:
+    return float(np.float32(value)) if kind.bit_width == 32 and math.isfinite(value) else value
+
+
+def _decimal(text: str, kind: pa.DataType) -> Decimal:
+    value = Decimal(text)
+    pa.array([value], kind)
+    return value
+
 
 CONTENT_TYPES = {
     "application/x-ndjson": "json",
@@ -42,7 +131,9 @@ _ROWS_AT_ONCE = 1 << 16
 """Rows that are held as Python's values."""
 
 
-def read_body(kind: str, body: bytes, schema: pa.Schema, limits: Limits | None = None) -> pa.Table:
+def read_body(
+    kind: str, body: bytes, schema: pa.Schema, limits: ServiceLimits | None = None
+) -> pa.Table:
     r"""The rows of a body, with exactly the columns of the schema.
 
     Raises TooLarge before it builds what would be beyond the limits.
@@ -54,7 +145,7 @@ def read_body(kind: str, body: bytes, schema: pa.Schema, limits: Limits | None =
     if kind == "arrow":
         return read_arrow(body, schema, limits)
     if b"\0" in body:
-        raise Unreadable("the text contains a NUL character")
+        raise UnreadableBody("the text contains a NUL character")
     lines = body.count(b"\n") + 1
     if kind == "csv":
         lines += body.count(b"\r") - body.count(b"\r\n") - 1  # the first one is the header
@@ -125,14 +216,14 @@ def _json_rows(body: bytes, schema: pa.Schema) -> Iterator[list[Any]]:
             continue
         where = rows, number
         if sum(map(text.count, (b",", b"[", b"{"))) > _MOST_VALUES:
-            raise Unreadable(f"has more than {_MOST_VALUES:,} values", *where)
+            raise UnreadableBody(f"has more than {_MOST_VALUES:,} values", *where)
         try:
             found = json.loads(text.decode("utf-8"), object_pairs_hook=_once)
         except (ValueError, RecursionError) as problem:
             said = "is not UTF-8 text" if isinstance(problem, UnicodeDecodeError) else None
-            raise Unreadable(said or f"is not JSON: {problem}", *where) from None
+            raise UnreadableBody(said or f"is not JSON: {problem}", *where) from None
         if not isinstance(found, dict):
-            raise Unreadable("is not a JSON object", *where)
+            raise UnreadableBody("is not a JSON object", *where)
         yield _values(found, schema, where, json_value)
         rows += 1
 
@@ -157,9 +248,9 @@ def _values(
             row.append(None if value is None else read(value, each.type))
         except (ValueError, TypeError, OverflowError, InvalidOperation) as problem:
             reason = f"{shortened(repr(value), 60)} is not of type {each.type}"
-            if isinstance(problem, Said):
+            if isinstance(problem, ValueProblem):
                 reason = f"{reason}: {problem}"
-            raise Unreadable(reason, *where, column=each.name) from None
+            raise UnreadableBody(reason, *where, column=each.name) from None
     return row
 
 
@@ -184,16 +275,16 @@ def _read_csv(body: bytes, schema: pa.Schema) -> pa.Table:
         text = body.decode("utf-8")
     except UnicodeDecodeError as problem:
         line = body[: problem.start].count(b"\n") + 1
-        raise Unreadable("is not UTF-8 text", line=line) from None
+        raise UnreadableBody("is not UTF-8 text", line=line) from None
     header, _ = next(_csv_records(text), ([], 0))
     if not header:
-        raise Unreadable("has no header line with the names of the columns", line=1)
+        raise UnreadableBody("has no header line with the names of the columns", line=1)
     for name in schema.names:
         if header.count(name) != 1:
             what = "is missing in" if name not in header else "appears twice in"
             names = shortened(", ".join(header))
             reason = f"column {name!r} {what} the header, which has {names}"
-            raise Unreadable(reason, line=1, column=name)
+            raise UnreadableBody(reason, line=1, column=name)
     table = _csv_at_once(body, schema)
     return table if table is not None else _csv_by_line(text, header, schema)
 
@@ -247,7 +338,7 @@ def _csv_rows(text: str, header: list[str], schema: pa.Schema) -> Iterator[list[
     for row, (cells, line) in records:
         if len(cells) != len(header):
             reason = f"has {len(cells)} values, and the header names {len(header)} columns"
-            raise Unreadable(reason, row, line)
+            raise UnreadableBody(reason, row, line)
         found = {name: cell or None for name, cell in zip(header, cells, strict=True)}
         yield _values(found, schema, (row, line), csv_value)
 
@@ -273,4 +364,176 @@ def _csv_records(text: str) -> Iterator[tuple[list[str], int]]:
                 rows += 1
     except csv.Error as problem:
         row = rows if rows >= 0 else None
-        raise Unreadable(f"is not CSV: {problem}", row, reader.line_num) from None
+        raise UnreadableBody(f"is not CSV: {problem}", row, reader.line_num) from None
+
+
+# Reads the body of a request that is an Arrow stream, and measures it before that ----------------
+#
+# Few bytes of Arrow can say a lot: columns of nulls have none at all, a compressed buffer may have
+# a
+# thousand times its size, and many rows can refer to one text. So the head of each message is read
+# first. It has the number of rows and the place of each buffer, and a compressed buffer begins with
+# the size that it will have.
+
+
+_SCHEMA_BYTES = 1 << 20
+"""Bytes of the head that names the columns: one may be named many times in it."""
+_BATCH_BYTES = 2 << 10
+"""What a batch costs besides its rows."""
+_SMALL = (pa.types.is_primitive, pa.types.is_decimal, pa.types.is_null)
+_V5 = 4
+"""The number of the format's fifth version."""
+
+
+def read_arrow(body: Any, schema: pa.Schema, limits: ServiceLimits | None) -> pa.Table:
+    """The rows of an Arrow stream, with exactly these columns."""
+    buffer = pa.py_buffer(body)
+    try:
+        rows, size = _measure(buffer) if limits is not None else (0, 0)
+        check_size(limits, schema, rows, size)
+        with pa.ipc.open_stream(buffer) as reader:
+            there = reader.schema
+        for name in there.names:  # reading the names decodes them
+            name.encode()
+    except (pa.ArrowException, OSError, ValueError, IndexError, struct.error) as problem:
+        raise _no_stream(problem) from None
+    for each in schema:
+        if len(there.get_all_field_indices(each.name)) != 1:
+            names = shortened(", ".join(there.names))
+            reason = f"column {each.name!r} is missing or appears twice; the columns are {names}"
+            raise UnreadableBody(reason, column=each.name)
+        if not _flat(there.field(each.name).type):
+            raise _not_of(each, there.field(each.name).type, "it is not one value per row")
+    wanted = [there.get_field_index(name) for name in schema.names]
+    options = pa.ipc.IpcReadOptions(included_fields=wanted)
+    try:
+        with pa.ipc.open_stream(buffer, options=options) as reader:
+            table = sound(reader.read_all())
+    except (pa.ArrowException, OSError, ValueError) as problem:
+        raise _no_stream(problem) from None
+    columns, text = [], 0
+    for each in schema:
+        column = table[each.name]
+        try:
+            text += _text_bytes(column)
+            check_size(limits, schema, table.num_rows, text)
+            columns.append(column if column.type == each.type else _cast(column, each.type))
+        except (pa.ArrowException, NotImplementedError) as problem:
+            raise _not_of(each, column.type, problem) from None
+    return pa.table(columns, schema=schema)
+
+
+def same_columns(body: Any, schema: pa.Schema) -> bool:
+    """Whether an Arrow stream has exactly these columns, in any order."""
+    with pa.ipc.open_stream(pa.py_buffer(body)) as reader:
+        found = {each.name: each.type for each in reader.schema}
+        return len(reader.schema) == len(found) and found == dict(
+            zip(schema.names, schema.types, strict=True)
+        )
+
+
+def _no_stream(problem: Exception) -> UnreadableBody:
+    return UnreadableBody(f"the body is not an Arrow stream: {shortened(str(problem))}")
+
+
+def _not_of(field: pa.Field, kind: pa.DataType, problem: Any) -> UnreadableBody:
+    there, why = shortened(str(kind)), shortened(str(problem))
+    reason = f"column {field.name!r} of type {there} cannot become {field.type}: {why}"
+    return UnreadableBody(reason, column=field.name)
+
+
+def _flat(kind: pa.DataType) -> bool:
+    """Whether a type has one value per row, so that rows bound what a column can become."""
+    if isinstance(kind, pa.BaseExtensionType):
+        kind = kind.storage_type
+    if pa.types.is_dictionary(kind):
+        return _flat(kind.value_type)
+    return not (pa.types.is_nested(kind) or pa.types.is_run_end_encoded(kind))
+
+
+def _cast(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    if pa.types.is_floating(column.type) and pa.types.is_integer(kind):
+        raise pa.ArrowInvalid("numbers with fractions are not whole numbers")
+    return column.cast(kind)
+
+
+def _text_bytes(column: pa.ChunkedArray) -> int:
+    """Bytes of the text that rows refer to, which may be the same for many of them."""
+    size, kind = 0, column.type
+    views = pa.types.is_string_view(kind) or pa.types.is_binary_view(kind)
+    coded = pa.types.is_dictionary(kind) and not _is_small(kind.value_type)
+    for chunk in column.chunks if views or coded else ():
+        if coded:
+            size += pc.sum(pc.binary_length(chunk.dictionary).take(chunk.indices)).as_py() or 0
+        elif len(chunk):
+            first, last = 4 * chunk.offset, 4 * (chunk.offset + len(chunk))
+            words = np.frombuffer(chunk.buffers()[1], np.int32, last)
+            size += int(words[first::4].sum(dtype=np.int64))  # a view begins with its length
+    return size
+
+
+def _is_small(kind: pa.DataType) -> bool:
+    """Whether a value has no more bytes than the number of rows accounts for."""
+    return any(test(kind) for test in _SMALL)
+
+
+# Heads: flatbuffers, of which only what is needed is read -----------------------------------------
+
+
+def _measure(stream: pa.Buffer) -> tuple[int, int]:
+    """How many rows a stream has, and how many bytes its buffers take once they are read."""
+    rows = size = dictionaries = 0
+    for message in pa.ipc.MessageReader.open_stream(stream):
+        head = message.metadata
+        if message.type == "schema":
+            if head.size > _SCHEMA_BYTES:
+                raise ValueError("it names too many columns")
+            continue
+        count, decoded = _batch(message, head)
+        if message.type == "dictionary":
+            dictionaries += decoded
+            continue
+        rows += count
+        size += decoded + dictionaries + _BATCH_BYTES  # each batch looks at its dictionaries
+    return rows, size + dictionaries
+
+
+def _batch(message: Any, head: pa.Buffer) -> tuple[int, int]:
+    """The rows of a batch or a dictionary, and the bytes of its buffers once they are read."""
+    root = _follow(head, 0)
+    if message.metadata_version < _V5 and _field(head, root, 4):
+        raise ValueError("its messages have metadata of their own, as before Arrow 1.0")
+    batch = _follow(head, _field(head, root, 2))
+    if message.type == "dictionary":
+        batch = _follow(head, _field(head, batch, 1))
+    at = _field(head, batch, 0)
+    rows = struct.unpack_from("<q", head, at)[0] if at else 0
+    at = _field(head, batch, 2)
+    if not at:
+        return rows, 0
+    at = _follow(head, at)
+    (count,) = struct.unpack_from("<I", head, at)
+    buffers = np.frombuffer(head, "<i8", 2 * count, at + 4).reshape(-1, 2)
+    sizes = buffers[:, 1]
+    if _field(head, batch, 3):  # each that is not empty begins with its size, or with -1
+        begins = buffers[sizes > 0, :1] + np.arange(8)
+        told = np.frombuffer(message.body, np.uint8)[begins].copy().view("<i8")[:, 0]
+        sizes = np.where(told == -1, sizes[sizes > 0], told)
+    if rows < 0 or (sizes < 0).any():
+        raise ValueError("a size in it is less than 0")
+    return rows, sum(sizes.tolist())  # of Python's integers, which do not overflow
+
+
+def _follow(head: pa.Buffer, at: int) -> int:
+    """The place that an offset leads to."""
+    return at + int(struct.unpack_from("<I", head, at)[0])
+
+
+def _field(head: pa.Buffer, table: int, number: int) -> int:
+    """The place of a field in a table; 0 if the table does not have it."""
+    fields = table - struct.unpack_from("<i", head, table)[0]
+    (size,) = struct.unpack_from("<H", head, fields)
+    if 4 + 2 * number >= size:
+        return 0
+    (offset,) = struct.unpack_from("<H", head, fields + 4 + 2 * number)
+    return table + offset if offset else 0

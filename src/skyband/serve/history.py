@@ -18,7 +18,7 @@ from threading import Lock
 from typing import NamedTuple
 
 from skyband.data.durable import write_whole
-from skyband.serve.limits import Limits
+from skyband.serve.limits import ServiceLimits
 
 __all__ = ["Event", "History"]
 
@@ -54,7 +54,11 @@ class History:
     """
 
     def __init__(
-        self, names: Sequence[str], most: int, path: Path, most_bytes: int = Limits.history_bytes
+        self,
+        names: Sequence[str],
+        most: int,
+        path: Path,
+        most_bytes: int = ServiceLimits.history_bytes,
     ) -> None:
         self.most, self.most_bytes = most, most_bytes
         self.path = path

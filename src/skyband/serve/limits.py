@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-__all__ = ["Limits", "TooLarge", "Unreadable", "check_size", "shortened"]
+__all__ = ["ServiceLimits", "TooLarge", "UnreadableBody", "check_size", "shortened"]
 
 
 @dataclass(frozen=True)
-class Limits:
+class ServiceLimits:
     """What bounds the memory and the disk that a service uses."""
 
     body_bytes: int = 64 << 20
@@ -39,7 +39,7 @@ class Limits:
     """A connection that takes nothing of what is sent for so long is closed."""
 
 
-class Unreadable(Exception):  # noqa: N818  (a finding about a request, not a failure of ours)
+class UnreadableBody(Exception):  # noqa: N818  (a finding about a request, not a failure of ours)
     """A body that cannot be read: where, and why. ``row`` counts from 0, ``line`` from 1."""
 
     def __init__(
@@ -53,7 +53,7 @@ class Unreadable(Exception):  # noqa: N818  (a finding about a request, not a fa
         self.reason, self.row, self.line, self.column = reason, row, line, column
 
 
-class TooLarge(Unreadable):
+class TooLarge(UnreadableBody):
     """A body whose rows would take too much memory."""
 
 
@@ -62,7 +62,7 @@ def shortened(text: str, most: int = 200) -> str:
     return text if len(text) <= most else text[:most] + "…"
 
 
-def check_size(limits: Limits | None, schema: pa.Schema, rows: int, more: int = 0) -> None:
+def check_size(limits: ServiceLimits | None, schema: pa.Schema, rows: int, more: int = 0) -> None:
     """Raise TooLarge if a table with this schema has too many rows, or takes too many bytes.
 
     ``more`` are bytes that do not follow from the number of rows, as those of text.

@@ -22,18 +22,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skyband.answers.changes import changes
+from skyband.data.arrow_store import table_from, table_to_bytes
 from skyband.data.durable import write_whole
-from skyband.data.ipc import table_from, table_to_bytes
 from skyband.errors import EngineError, QueryError, SkybandError
 from skyband.jobs import Job
 from skyband.jobs.report import Report
 from skyband.jobs.stopping import Stop
 from skyband.query import Query
-from skyband.serve.board import Schemas
-from skyband.serve.page import Page
+from skyband.serve.page import Page, Schemas
 from skyband.serve.status import ReportedStatus
+from skyband.spark.finishing import PROMISE
 from skyband.spark.plan import QueryPlan
-from skyband.spark.promises import PROMISE
 from skyband.spark.requirements import require_packages
 
 __all__ = ["SparkPage", "check_shown", "on_spark", "windows_of"]
@@ -42,7 +41,7 @@ log = logging.getLogger("skyband.serve")
 
 
 @dataclass(frozen=True)
-class Window:
+class SparkWindow:
     """The answer of one window, read from the rows that Spark wrote."""
 
     name: str
@@ -100,7 +99,7 @@ class SparkPage(Page):
         self.stats = {self.title: _counts(report)}
         self.status.reported(report)
 
-    def _windows(self, name: str, table: pa.Table) -> Iterator[Window]:
+    def _windows(self, name: str, table: pa.Table) -> Iterator[SparkWindow]:
         return windows_of(name, self.board.queries[name], table, self._last[name])
 
     def _path(self, query: str) -> Path:
@@ -115,7 +114,7 @@ class SparkPage(Page):
 
 def windows_of(
     name: str, query: Query, table: pa.Table, before: pa.Table | None = None
-) -> Iterator[Window]:
+) -> Iterator[SparkWindow]:
     """The answers in rows from Spark, in order, from the one after ``before`` on."""
     by = ["window_end", *query.groups, *(["rank"] if query.ranked else [])]
     order = pc.sort_indices(table, [(column, "ascending") for column in by])
@@ -130,7 +129,7 @@ def windows_of(
             exact = pc.all(rows["exact"]).as_py()
             bounds = _greatest(rows["bounds"])
             rows = rows.drop_columns(PROMISE.names)
-        yield Window(name, query, rows, before, exact, bounds)
+        yield SparkWindow(name, query, rows, before, exact, bounds)
         before = rows
 
 
@@ -197,7 +196,7 @@ class _Following:
 
     def run(self, session: Any, stop: Stop) -> None:
         """Run the job; what ends it is shown too."""
-        from skyband.jobs.run import run
+        from skyband.jobs.spark.run_job import run
 
         try:
             run(self.job, session, self.reported, None, False, self, stop)

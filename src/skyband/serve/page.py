@@ -5,17 +5,52 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
 
 from skyband.embedded.monitor import Monitor
-from skyband.jobs.local.posts import Keys
+from skyband.engine.session import ONLY
+from skyband.jobs.local.posts import PostKeys
 from skyband.query import Query
-from skyband.serve.board import Board, Schemas
 from skyband.serve.history import Event, History
-from skyband.serve.limits import Limits
-from skyband.serve.payload import Answered, answer_text, text_of
-from skyband.serve.status import Status
+from skyband.serve.limits import ServiceLimits
+from skyband.serve.payload import WindowAnswer, answer_text, text_of
+from skyband.serve.status import ROWS, Status
 
-__all__ = ["Limits", "Page"]
+__all__ = [
+    "Board",
+    "Page",
+    "Schemas",
+    "ServiceLimits",
+    "describe",
+]
+
+# The queries that a page shows, and the columns that they read and answer with -------------------
+
+
+Schemas = Mapping[str, pa.Schema]
+"""The columns of each source; the name of a single source is ``""``."""
+
+
+class Board:
+    """Queries over the same sources."""
+
+    def __init__(self, queries: Mapping[str, Query], schemas: Schemas, on_bad: str) -> None:
+        self.queries = dict(queries)
+        self.schemas = dict(schemas)
+        self.on_bad = on_bad
+
+    def columns(self, name: str) -> pa.Schema:
+        """The columns of a query's answers."""
+        monitor = Monitor(self.queries[name], self.on_bad)
+        session = monitor.session
+        for source, schema in self.schemas.items():
+            if source == ONLY or source in self.queries[name].sources:
+                session.bind(source, schema)
+        session.several = ONLY not in self.schemas
+        session.start()
+        return session.schema(None)
 
 
 class Page:
@@ -28,14 +63,14 @@ class Page:
         folder: Path,
         on_bad: str = "skip",
         history: int = 1_000,
-        limits: Limits | None = None,
+        limits: ServiceLimits | None = None,
     ) -> None:
-        self.limits = limits or Limits()
+        self.limits = limits or ServiceLimits()
         self.board = Board(queries, schemas, on_bad)
         self.status = Status(self.board)
         path = folder / "answers"
         self.history = History(list(queries), history, path, self.limits.history_bytes)
-        self.keys = Keys()
+        self.keys = PostKeys()
         self.number = 0
         """The number of the newest answer."""
         stats = Monitor(dict(queries), on_bad).stats()
@@ -56,7 +91,7 @@ class Page:
         """Bytes in the journal since the last snapshot."""
         return 0
 
-    def show(self, answers: Iterable[Answered]) -> None:
+    def show(self, answers: Iterable[WindowAnswer]) -> None:
         """Keep answers and tell everyone who is watching."""
         events = self._events(list(answers))
         self.history.add(events, self.number)
@@ -66,7 +101,7 @@ class Page:
     def close(self) -> None:
         """Nothing to write down."""
 
-    def _events(self, answers: Sequence[Answered]) -> list[Event]:
+    def _events(self, answers: Sequence[WindowAnswer]) -> list[Event]:
         """Number the answers, and write those that will be kept as JSON."""
         only = next(iter(self.board.queries))  # an answer without a name is of the only query
         events: list[Event] = []
@@ -84,3 +119,53 @@ class Page:
                 size += event.size
                 events.append(event)
         return events[::-1]
+
+
+# What ``GET /api/board`` tells about a service ---------------------------------------------------
+
+
+def describe(service: Page, sources: Mapping[str, str], title: str, engine: str) -> dict[str, Any]:
+    """The queries, the engine and the sources."""
+    board = service.board
+    return {
+        "name": title,
+        "engine": engine,
+        "on_bad": board.on_bad,
+        "history": service.history.most,
+        "queries": [_query(service, name, query) for name, query in board.queries.items()],
+        "sources": [
+            {
+                "name": name or ROWS,
+                "kind": kind,
+                "columns": {each.name: str(each.type) for each in board.schemas[name]},
+            }
+            for name, kind in sources.items()
+        ],
+    }
+
+
+def _query(service: Page, name: str, query: Query) -> dict[str, Any]:
+    spec = query.spec()
+    schema = service.board.columns(name)
+    ((kind, window),) = spec["window"].items()
+    return {
+        "name": name,
+        "kind": query.kind,
+        "spec": spec,
+        "columns": list(schema.names),
+        "types": {each.name: str(each.type) for each in schema},
+        "window": {"kind": kind} | window,
+        "by": list(query.groups),
+        "key": [column for column in query.key if column not in query.groups],
+        "value": _value(query, schema.names),
+        "ranked": query.ranked,
+    }
+
+
+def _value(query: Query, names: list[str]) -> str | None:
+    """The column by which the answer is ranked: what a bar shows."""
+    semantics = getattr(query, "semantics", None)
+    wanted: tuple[Any, ...] = ("decayed", getattr(query, "score", None), "count", "score")
+    if semantics in ("pk-topk", "pt-k", "u-kranks"):
+        wanted = ("topk_probability",)
+    return next((name for name in wanted if name in names), None)

@@ -12,13 +12,13 @@ import pyarrow as pa
 
 from skyband.data.columns import python_values
 
-__all__ = ["Answered", "answer_text", "plain", "text_of"]
+__all__ = ["WindowAnswer", "answer_text", "plain", "text_of"]
 
 _EXACT = 1 << 53
 """The greatest integer up to which a JSON number, read as a double, is exact."""
 
 
-class Answered(Protocol):
+class WindowAnswer(Protocol):
     """The answer of one window, from either engine."""
 
     @property
@@ -69,7 +69,7 @@ def plain(value: Any) -> Any:
     return plain(value.item()) if hasattr(value, "item") else str(value)
 
 
-def answer_text(answer: Answered) -> str:
+def answer_text(answer: WindowAnswer) -> str:
     """An answer as JSON: start, end, rows, changes, exact, bounds, total."""
     return text_of(
         {

@@ -10,10 +10,10 @@ from starlette.responses import Response
 
 from skyband.serve.payload import text_of
 
-__all__ = ["Problem", "failed_reply", "plain_reply", "problem_reply", "reply"]
+__all__ = ["RequestProblem", "failed_reply", "plain_reply", "problem_reply", "reply"]
 
 
-class Problem(Exception):  # noqa: N818
+class RequestProblem(Exception):  # noqa: N818
     """A reply that is not a success; ``more`` are further fields of its body."""
 
     def __init__(
@@ -25,7 +25,7 @@ class Problem(Exception):  # noqa: N818
         self.body = {"error": error} | {name: v for name, v in more.items() if v is not None}
 
 
-async def problem_reply(_: Request, problem: Problem) -> Response:
+async def problem_reply(_: Request, problem: RequestProblem) -> Response:
     """The reply to a problem that we raised."""
     return reply(problem.body, problem.status, problem.headers)
 

@@ -12,12 +12,11 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from skyband.errors import EngineError
-from skyband.jobs.local.journal import Packed
-from skyband.jobs.local.posts import Busy, KeyReused, Refused
+from skyband.jobs.local.journal import PackedRows
+from skyband.jobs.local.posts import Busy, KeyReused, PostRefused
 from skyband.jobs.local.posts import Request as Rows
-from skyband.serve.arrow_bodies import same_columns
-from skyband.serve.bodies import CONTENT_TYPES, TooLarge, Unreadable, read_body
-from skyband.serve.replies import Problem, reply
+from skyband.serve.bodies import CONTENT_TYPES, TooLarge, UnreadableBody, read_body, same_columns
+from skyband.serve.replies import RequestProblem, reply
 from skyband.serve.service import Service
 
 __all__ = ["RowsEndpoint"]
@@ -43,11 +42,11 @@ class RowsEndpoint:
         if kind != "http" or self.taker is None:
             takers = [name for name, (_, kind) in self.sources.items() if kind == "http"]
             said = f"sources that take rows: {', '.join(takers)}" if takers else "no source does"
-            raise Problem(404, f"there is no source of this name that takes rows; {said}")
+            raise RequestProblem(404, f"there is no source of this name that takes rows; {said}")
         form = self._form(request)
         key = request.headers.get("idempotency-key")
         if key is not None and not (0 < len(key) <= _KEY_CHARACTERS and key.isprintable()):
-            raise Problem(
+            raise RequestProblem(
                 400, f"an Idempotency-Key has 1 to {_KEY_CHARACTERS} printable characters"
             )
         body = await self._body(request, self.taker)
@@ -57,19 +56,19 @@ class RowsEndpoint:
             work = partial(_read, self.taker, source, form, body, key)
             return reply(await asyncio.wrap_future(await loop.run_in_executor(self.pool, work)))
         except TooLarge as problem:
-            raise Problem(413, f"{problem}; send the rows in smaller parts") from None
-        except Unreadable as problem:
+            raise RequestProblem(413, f"{problem}; send the rows in smaller parts") from None
+        except UnreadableBody as problem:
             raise _unreadable(problem) from None
-        except Refused as problem:
+        except PostRefused as problem:
             where: dict[str, Any] = {"row": problem.row, "column": problem.column}
-            raise Problem(400, str(problem), **where, reason=problem.reason) from None
+            raise RequestProblem(400, str(problem), **where, reason=problem.reason) from None
         except KeyReused:
             said = "this Idempotency-Key was used with another body; use a new key for new rows"
-            raise Problem(422, said) from None
+            raise RequestProblem(422, said) from None
         except Busy:
             raise _busy() from None
         except EngineError as problem:
-            raise Problem(503, str(problem), {"Retry-After": "10"}) from None
+            raise RequestProblem(503, str(problem), {"Retry-After": "10"}) from None
         finally:
             self.reading -= len(body)
 
@@ -79,12 +78,14 @@ class RowsEndpoint:
         if given not in CONTENT_TYPES or encoded:
             known = ", ".join(CONTENT_TYPES)
             said = "send the body without Content-Encoding" if encoded else f"use one of {known}"
-            raise Problem(415, f"this content type is not taken; {said}", {"Accept-Post": known})
+            raise RequestProblem(
+                415, f"this content type is not taken; {said}", {"Accept-Post": known}
+            )
         return CONTENT_TYPES[given]
 
     async def _body(self, request: Request, taker: Service) -> bytes:
         limits = taker.limits
-        too_large = Problem(
+        too_large = RequestProblem(
             413,
             f"the body is larger than {limits.body_bytes:,} bytes; send the rows in smaller parts",
             {"Connection": "close"},
@@ -109,9 +110,11 @@ class RowsEndpoint:
                         raise _busy()
         except TimeoutError:
             said = f"the body did not arrive within {limits.body_seconds:g} s; send less at once"
-            raise Problem(408, said, {"Connection": "close"}) from None
+            raise RequestProblem(408, said, {"Connection": "close"}) from None
         except ClientDisconnect:
-            raise Problem(400, "the connection was closed before the body was complete") from None
+            raise RequestProblem(
+                400, "the connection was closed before the body was complete"
+            ) from None
         finally:
             self.reading -= size
         return b"".join(parts)
@@ -128,18 +131,18 @@ def _read(taker: Service, source: str, form: str, body: bytes, key: str | None) 
     schema = taker.board.schemas[source]
     table, own = read_body(form, body, schema, taker.limits), None
     if form == "arrow" and same_columns(body, schema):
-        own = Packed.of(body)  # the body can stand in the journal as it is
+        own = PackedRows.of(body)  # the body can stand in the journal as it is
     size = max(len(body), table.nbytes)
     return taker.inbox.submit(Rows(source, table, size, key, digest, packed=own))
 
 
-def _busy() -> Problem:
-    return Problem(
+def _busy() -> RequestProblem:
+    return RequestProblem(
         429, "the engine is behind; send this again after a moment", {"Retry-After": "1"}
     )
 
 
-def _unreadable(problem: Unreadable) -> Problem:
+def _unreadable(problem: UnreadableBody) -> RequestProblem:
     parts = []
     if problem.row is not None:
         parts.append(f"row {problem.row}")
@@ -151,4 +154,4 @@ def _unreadable(problem: Unreadable) -> Problem:
     text = f"{where}: {problem.reason}" if where else problem.reason
     said = f"{text}. Nothing of this request was applied"
     more: dict[str, Any] = {"row": problem.row, "line": problem.line, "column": problem.column}
-    return Problem(400, said, **more, reason=problem.reason)
+    return RequestProblem(400, said, **more, reason=problem.reason)

@@ -14,8 +14,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from skyband.errors import EngineError
 from skyband.serve.access import ADMIT, HEADER_BYTES, AccessGuard
-from skyband.serve.event_stream import CONNECTION
-from skyband.serve.limits import Limits
+from skyband.serve.hub import CONNECTION
+from skyband.serve.limits import ServiceLimits
 
 __all__ = ["listen", "make_server", "run"]
 
@@ -29,7 +29,7 @@ class _Patient(H11Protocol):
     It hands its connection to handlers that write to it themselves.
     """
 
-    limits: Limits
+    limits: ServiceLimits
     strangers: dict[Any, None]
     """The server's connections on which no request was admitted yet, oldest first."""
     _waiting: asyncio.TimerHandle | None = None
@@ -129,7 +129,7 @@ def listen(host: str, port: int) -> socket.socket:
 def run(
     app: AccessGuard,
     taken: socket.socket,
-    limits: Limits,
+    limits: ServiceLimits,
     started: Callable[[str], None] | None = None,
 ) -> None:
     """Serve until a signal ends it; ``started`` is called with the address."""
@@ -139,7 +139,7 @@ def run(
 def make_server(
     app: AccessGuard,
     taken: socket.socket,
-    limits: Limits,
+    limits: ServiceLimits,
     started: Callable[[str], None] | None = None,
 ) -> uvicorn.Server:
     """A server that is not running yet."""

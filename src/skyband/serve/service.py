@@ -18,12 +18,12 @@ import pyarrow as pa
 
 from skyband.errors import EngineError, SkybandError
 from skyband.jobs import Job
+from skyband.jobs.local.local_job import BatchOutcome, LocalJob
 from skyband.jobs.local.posts import Inbox
-from skyband.jobs.local.run import LocalJob, Outcome
 from skyband.jobs.local.source import LocalSource, Place
 from skyband.jobs.local.sources import known_columns
 from skyband.serve.history import Event
-from skyband.serve.limits import Limits
+from skyband.serve.limits import ServiceLimits
 from skyband.serve.page import Page
 from skyband.serve.status import ROWS
 
@@ -40,11 +40,11 @@ class Service(Page):
     def __init__(
         self,
         job: Job,
-        limits: Limits | None = None,
+        limits: ServiceLimits | None = None,
         sources: Mapping[str, LocalSource] | None = None,
     ) -> None:
         """``sources`` are given where the job does not say what to read."""
-        limits = limits or Limits()
+        limits = limits or ServiceLimits()
         self.inbox = Inbox(limits.waiting_requests, limits.waiting_bytes)
         self.job = LocalJob(job, self, self.inbox, limits.journal_bytes, sources)
         self._closing = False
@@ -56,7 +56,7 @@ class Service(Page):
         self._thread = threading.Thread(target=self._run, name="skyband-engine", daemon=True)
         self._thread.start()
 
-    def _begin(self, job: Job, limits: Limits) -> None:
+    def _begin(self, job: Job, limits: ServiceLimits) -> None:
         schemas = {name: _columns(self.job, name) for name in self.job.sources}
         history = job.serve.get("history", job.history)
         super().__init__(
@@ -117,7 +117,9 @@ class Service(Page):
         """A snapshot is about to be taken."""
         self.history.write()
 
-    def entered(self, outcomes: Sequence[Outcome], stats: Mapping[str, Mapping[str, Any]]) -> None:
+    def entered(
+        self, outcomes: Sequence[BatchOutcome], stats: Mapping[str, Mapping[str, Any]]
+    ) -> None:
         """Show what came of batches that are safe."""
         events: list[Event] = []
         for outcome in outcomes:

@@ -9,13 +9,13 @@ import numpy as np
 from skyband.arrays import Codes, Ints, Saved, State, grown
 from skyband.contract.runs import expand, offsets_of
 from skyband.data.flat_state import FlatState, Form, Forms, require
-from skyband.kernels.core.borrow import frozen
-from skyband.kernels.skyline.stabsky import (
+from skyband.kernels.borrow import frozen
+from skyband.skyline.kernels.stabsky import (
     ALWAYS,
     Members,
     PaneSkylines,
-    Reads,
     Skylines,
+    StabReads,
     stab_fold,
     stab_follow,
     stab_read,
@@ -83,7 +83,7 @@ class DominanceGraphs(FlatState):
     def members(self) -> Members:
         return Members(self.points, self.segment, self.pane, self.since, self.parent, self.slot)
 
-    def fold(self, fresh: PaneSkylines, windows: Reads, bound: int = 1) -> Skylines:
+    def fold(self, fresh: PaneSkylines, windows: StabReads, bound: int = 1) -> Skylines:
         """Push the skylines of panes, oldest first, and read windows.
 
         ``bound`` is greater than the codes of all groups.
@@ -160,7 +160,7 @@ class DominanceGraphs(FlatState):
             stamps, group = pane[start + cuts[:-1]], np.zeros(len(cuts) - 1, np.int32)
             fresh = PaneSkylines(points[kept], segment[kept], kept + shift, offsets, stamps, group)
             window = np.array([first])
-            self.fold(fresh, Reads(window, np.array([ALWAYS]), window, _NO_CODES))
+            self.fold(fresh, StabReads(window, np.array([ALWAYS]), window, _NO_CODES))
             return
         members = stab_follow(self.members, *rows, start, shift, first, self.counts, counts)
         self._replace(Members(*members))

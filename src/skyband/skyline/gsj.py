@@ -13,9 +13,11 @@ from skyband.contract.rows import Windows
 from skyband.contract.runs import Runs
 from skyband.data.flat_state import FlatState, Form, Forms, require
 from skyband.data.keys import KeyIndex
-from skyband.kernels.core.borrow import frozen
-from skyband.kernels.skyline.gsj import UNTIL, Fresh, Pairs, pairs_fold
-from skyband.kernels.skyline.gsj_side import (
+from skyband.kernels.borrow import frozen
+from skyband.query.skyline import SkylineJoin
+from skyband.skyline.base import row_store
+from skyband.skyline.join import SIDES, JoinSynopsis
+from skyband.skyline.kernels.gsj import (
     ASLEEP,
     AWAKE,
     DEAD,
@@ -27,12 +29,13 @@ from skyband.kernels.skyline.gsj_side import (
     SEGMENT,
     SINCE,
     STATE,
-    Side,
+    UNTIL,
+    GroupSide,
+    NewRows,
+    Pairs,
+    pairs_fold,
 )
-from skyband.kernels.skyline.stabsky import ALWAYS
-from skyband.query.skyline import SkylineJoin
-from skyband.skyline.join import SIDES, JoinSynopsis
-from skyband.skyline.rows import row_store
+from skyband.skyline.kernels.stabsky import ALWAYS
 
 __all__ = ["GroupSkylines"]
 
@@ -181,10 +184,10 @@ class GroupSkylines(JoinSynopsis):
         left, right = self.members
         cuts = frozen(panes.parts["left"].offsets), frozen(panes.parts["right"].offsets)
         kept, pairs, offsets = pairs_fold(
-            Side(left.points, left.rows, left.heads),
-            Side(right.points, right.rows, right.heads),
+            GroupSide(left.points, left.rows, left.heads),
+            GroupSide(right.points, right.rows, right.heads),
             Pairs(self.top, self.top_points, len(self.top), self.parked, len(self.parked)),
-            Fresh(slots[0], cuts[0], slots[1], cuts[1], frozen(panes.stamp)),
+            NewRows(slots[0], cuts[0], slots[1], cuts[1], frozen(panes.stamp)),
             first, end, self.counts,
         )  # fmt: skip
         self.top, self.top_points = kept.top[: kept.tops], kept.points[: kept.tops]
@@ -214,10 +217,10 @@ class GroupSkylines(JoinSynopsis):
                     own[own[:, field] < least, field] = ALWAYS
             parked[parked[:, UNTIL] < max(firsts), UNTIL] = ALWAYS
         _, pairs, offsets = pairs_fold(
-            Side(left.points, rows[0], left.heads.copy()),
-            Side(right.points, rows[1], right.heads.copy()),
+            GroupSide(left.points, rows[0], left.heads.copy()),
+            GroupSide(right.points, rows[1], right.heads.copy()),
             Pairs(top, self.top_points.copy(), len(top), parked, len(parked)),
-            Fresh(none, cuts, none, cuts, frozen(none)),
+            NewRows(none, cuts, none, cuts, frozen(none)),
             np.array([min(firsts)]), np.array([end]), self.counts.copy(),
         )  # fmt: skip
         slots = pairs[:, 0], pairs[:, 1]

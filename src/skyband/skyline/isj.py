@@ -10,18 +10,18 @@ from skyband.arrays import Ints, Saved
 from skyband.contract.runs import Runs
 from skyband.data.flat_state import Form, Forms, require
 from skyband.data.keys import KeyIndex
-from skyband.kernels.skyline.cells import Kept, Side
-from skyband.kernels.skyline.fabric import Fabric, Sharing
-from skyband.kernels.skyline.isj import LEFT, RIGHT, Start, join_window
 from skyband.query.skyline import SkylineJoin
-from skyband.skyline.live import LiveSynopsis
+from skyband.skyline.kernels.cells import CellSide, LiveCells
+from skyband.skyline.kernels.fabric import Fabric, Sharing
+from skyband.skyline.kernels.isj import LEFT, RIGHT, SideStart, join_window
+from skyband.skyline.live_sides import LiveSynopsis
 
 __all__ = ["NO_FABRIC", "Isj"]
 
 _NONE: Ints = np.zeros(0, np.int64)
 _NO_SHARING = Sharing(1, False, 0)
 NO_FABRIC = Fabric(_NONE, _NONE, np.zeros(1, np.int64), np.zeros(0, np.bool_), 0)
-_EMPTY = Kept(_NONE, _NONE, _NONE, _NONE, 0)
+_EMPTY = LiveCells(_NONE, _NONE, _NONE, _NONE, 0)
 
 
 class Isj(LiveSynopsis):
@@ -115,21 +115,21 @@ class Isj(LiveSynopsis):
         self.layers = [(a, b) for a, b in sizes.tolist()]
         return (pairs[:, LEFT].copy(), pairs[:, RIGHT].copy()), fabric
 
-    def _side(self, at: int, first: int) -> tuple[Side, Start]:
+    def _side(self, at: int, first: int) -> tuple[CellSide, SideStart]:
         """What the kernel needs to know of one side."""
         side, codes, keys = self.live[at], self.codes[at], self.keys.bound
         low = int(np.searchsorted(side.pane, first))
         sky = self.first_sky(at, first)
-        start = Start(low, side.expired, _NONE if sky is None else sky, sky is not None)
+        start = SideStart(low, side.expired, _NONE if sky is None else sky, sky is not None)
         segment = side.segment
         if not len(segment) or (segment == segment[0]).all():
             cells = np.zeros((keys, 2), np.int64)
             cells[:, 0] = np.arange(keys)
             cells[:, 1] = segment[0] if len(segment) else 0
-            return Side(side.points, codes, cells, np.arange(keys + 1), segment, 1), start
+            return CellSide(side.points, codes, cells, np.arange(keys + 1), segment, 1), start
         self.kept[at] = _EMPTY
         found, small = np.unique(segment, return_inverse=True)
-        return Side(side.points, *_cells(codes, segment, keys), small, len(found)), start
+        return CellSide(side.points, *_cells(codes, segment, keys), small, len(found)), start
 
     def first_sky(self, at: int, first: int) -> Ints | None:
         """The local skyline of layer 1 of one side, if it is known already."""
@@ -161,7 +161,7 @@ class Isj(LiveSynopsis):
                 _check_kept(kept, codes, side.expired)
 
 
-def _check_kept(kept: Kept, codes: Ints, expired: int) -> None:
+def _check_kept(kept: LiveCells, codes: Ints, expired: int) -> None:
     """The index holds the live rows up to the last window, in the order of their arrival."""
     for cell, (start, end) in enumerate(zip(kept.start, kept.end, strict=True)):
         mine = np.flatnonzero(codes == cell) + expired

@@ -35,18 +35,17 @@ from skyband.errors import SchemaError
 from skyband.panes import SidePanes
 from skyband.query.base import RESERVED
 from skyband.query.skyline import SkylineJoin
-from skyband.skyline.base import DominanceSynopsis
+from skyband.skyline.base import DominanceSynopsis, ranks_by_value
 from skyband.skyline.points import Preferences, value_tests
-from skyband.skyline.rows import ranks_by_value
 
-__all__ = ["SIDES", "JoinSynopsis", "Side"]
+__all__ = ["SIDES", "JoinSide", "JoinSynopsis"]
 
 SIDES = ("left", "right")
 """Names of the parts of a summary."""
 
 
 @dataclass(frozen=True)
-class Side:
+class JoinSide:
     """One side of the join, once both are known."""
 
     schema: pa.Schema
@@ -65,7 +64,7 @@ class JoinSynopsis(DominanceSynopsis[SkylineJoin]):
     def __init__(self, query: SkylineJoin) -> None:
         super().__init__(query, dict(query.prefer))
         self.on = (query.on,) if isinstance(query.on, str) else tuple(query.on)
-        self.sides: tuple[Side, Side] | None = None
+        self.sides: tuple[JoinSide, JoinSide] | None = None
         self.waiting: list[Runs] = []
         """Sealed panes that arrived before both sides were known."""
         panes = query.window.panes
@@ -93,7 +92,7 @@ class JoinSynopsis(DominanceSynopsis[SkylineJoin]):
     def start(self) -> None:
         self.sides = self._resolved(*(self.schemas[name] for name in self.query.sources))
 
-    def _resolved(self, left: pa.Schema, right: pa.Schema) -> tuple[Side, Side]:
+    def _resolved(self, left: pa.Schema, right: pa.Schema) -> tuple[JoinSide, JoinSide]:
         """Names and preferences of both sides; raises SchemaError if they do not fit."""
         for name in self.on:
             kinds = [schema.field(name).type for schema in (left, right)]
@@ -135,7 +134,7 @@ class JoinSynopsis(DominanceSynopsis[SkylineJoin]):
             wishes = Preferences({c: prefer[a] for c, a in answers.items() if a in prefer})
             wishes.check_types(schema)
             ordered = pa.schema([schema.field(n) for n in (*self.on, *names)])
-            sides.append(Side(ordered, wishes, names))
+            sides.append(JoinSide(ordered, wishes, names))
         return sides[0], sides[1]
 
     def output(self) -> pa.Schema:

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from skyband.arrays import Array, Ints, Saved, State
 from skyband.data.flat_state import FlatState, Form, Forms, admitted, require
-from skyband.skyline.rows import row_store
+from skyband.skyline.base import row_store
 
 __all__ = ["JoinRows", "LiveRows"]
 

@@ -8,10 +8,10 @@ from skyband.arrays import Ints, Saved, State
 from skyband.contract.checks import integer_option
 from skyband.contract.runs import offsets_of
 from skyband.data.flat_state import Form, admitted, require
-from skyband.kernels.skyline.fabric import Fabric, Sharing
 from skyband.query.skyline import SkylineJoin
 from skyband.skyline.graph import DominanceGraphs
 from skyband.skyline.isj import NO_FABRIC, Isj
+from skyband.skyline.kernels.fabric import Fabric, Sharing
 
 __all__ = ["Lsj"]
 

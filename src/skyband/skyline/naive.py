@@ -7,9 +7,9 @@ import numpy as np
 from skyband.arrays import Ints, Saved
 from skyband.contract.runs import Runs
 from skyband.data.flat_state import require
-from skyband.kernels.skyline.dominance import mixed
 from skyband.query.skyline import SkylineJoin
-from skyband.skyline.live import LiveSynopsis, join
+from skyband.skyline.kernels.dominance import mixed
+from skyband.skyline.live_sides import LiveSynopsis, join
 from skyband.skyline.points import skylines
 
 __all__ = ["Naive"]

@@ -18,8 +18,8 @@ from skyband.data.columns import native_dtype, output_type, plain, to_numpy
 from skyband.data.keys import hash_columns
 from skyband.data.order import sortable
 from skyband.errors import SchemaError
-from skyband.kernels.core.patient import patient
-from skyband.kernels.skyline import dominance
+from skyband.kernels.patient import patient
+from skyband.skyline.kernels import dominance
 
 __all__ = ["Preferences", "skylines", "value_tests"]
 

@@ -10,9 +10,9 @@ from skyband.contract.pane_by_pane import PaneByPane
 from skyband.contract.runs import Part, Runs
 from skyband.data.flat_state import Form, Forms
 from skyband.query.skyline import Skyline
+from skyband.skyline.base import by_value
 from skyband.skyline.live_rows import LiveRows
 from skyband.skyline.points import skylines
-from skyband.skyline.rows import by_value
 from skyband.skyline.single import SkylineSynopsis
 
 __all__ = ["Sfs"]

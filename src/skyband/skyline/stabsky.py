@@ -10,10 +10,10 @@ from skyband.arrays import Codes, Ints, Saved
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Part, Runs, expand, offsets_of
 from skyband.data.flat_state import require
-from skyband.kernels.skyline.stabsky import PaneSkylines, Reads, Skylines
 from skyband.query.skyline import Skyline
+from skyband.skyline.base import by_value, row_store
 from skyband.skyline.graph import DominanceGraphs
-from skyband.skyline.rows import by_value, row_store
+from skyband.skyline.kernels.stabsky import PaneSkylines, Skylines, StabReads
 from skyband.skyline.single import SkylineSynopsis
 
 __all__ = ["StabSky"]
@@ -72,7 +72,7 @@ class StabSky(SkylineSynopsis):
         every, reader = Windows.merged(windows)
         oldest = every.end - self.query.window.panes.per_window
         group = _NO_CODES if every.group is None else every.group
-        reads = Reads(every.first, every.end, oldest, group)
+        reads = StabReads(every.first, every.end, oldest, group)
         skylines = self.graphs.fold(rows, reads, len(every.ranks))
         answers: list[Runs | None] = [None] * len(windows)
         if len(every):

@@ -18,6 +18,7 @@ is added later has a fold of its own.
 from __future__ import annotations
 
 import uuid
+from collections import OrderedDict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -26,12 +27,12 @@ import numpy as np
 import pyarrow as pa
 
 from skyband.arrays import Ints, State
-from skyband.contract.rows import Faults, Refused
+from skyband.contract.rows import Faults, RefusedRows
 from skyband.contract.runs import Runs
+from skyband.data.arrow_store import table_from, table_to_array
 from skyband.data.group_table import GroupTable
-from skyband.data.ipc import table_from, table_to_array
 from skyband.data.keys import hash_columns
-from skyband.data.letters import Carried, row_letters
+from skyband.data.letters import CarriedColumns, row_letters
 from skyband.data.packing import pack, unpack
 from skyband.engine.clock import TimeClock
 from skyband.engine.fold import Fold, Step
@@ -40,9 +41,44 @@ from skyband.spark.answer_bytes import answers_to_bytes
 from skyband.spark.finishing import answers_table
 from skyband.spark.parcels import pack_runs, slices, unpack_runs
 from skyband.spark.plan import STATE_VERSION, BoardPlan
-from skyband.spark.sessions import SESSIONS
 
-__all__ = ["Bucket", "Outcome", "Store", "pane_table"]
+__all__ = [
+    "SESSIONS",
+    "Bucket",
+    "PaneStore",
+    "QueryOutcome",
+    "Sessions",
+    "pane_table",
+]
+
+# Sessions that a process built from stored panes, kept for the next batch of the same key --------
+
+
+_MOST_KEPT = 64
+_MOST_BYTES = 512 << 20
+
+
+class Sessions:
+    """A cache of the sessions that this process built, by the token of the head they belong to."""
+
+    def __init__(self) -> None:
+        self.kept: OrderedDict[str, tuple[Any, int]] = OrderedDict()
+
+    def take(self, token: str | None) -> Any:
+        """Remove the sessions of a head from the cache and return them; None if there are none."""
+        found = self.kept.pop(token, None) if token is not None else None
+        return None if found is None else found[0]
+
+    def keep(self, token: str, session: Any, nbytes: int) -> None:
+        """Cache a session, or several, under the token of the head just written."""
+        self.kept[token] = session, nbytes
+        # The oldest make room.
+        while len(self.kept) > _MOST_KEPT or sum(n for _, n in self.kept.values()) > _MOST_BYTES:
+            self.kept.popitem(last=False)
+
+
+SESSIONS = Sessions()
+
 
 _MARKED = 8 * 4096
 """Bits in one of Spark's bitmaps."""
@@ -51,7 +87,7 @@ _MOST_PIECES = 32
 _NEVER = int(np.iinfo(np.int64).min)
 
 
-class Store(Protocol):
+class PaneStore(Protocol):
     """Where a bucket's head and summaries are kept."""
 
     def head(self) -> bytes | None: ...
@@ -63,7 +99,7 @@ class Store(Protocol):
 
 
 @dataclass
-class Outcome:
+class QueryOutcome:
     """The result of a step for one query: the windows answered, their rows, and counts."""
 
     windows: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
@@ -152,7 +188,7 @@ class StoredFold:
 class Bucket:
     """Takes packed summaries and watermarks, and returns the answers that are due."""
 
-    def __init__(self, board: BoardPlan, label: str, store: Store) -> None:
+    def __init__(self, board: BoardPlan, label: str, store: PaneStore) -> None:
         self.board, self.store = board, store
         self.names = board.labels[label]
         self.plan = board.plans[self.names[0]]
@@ -178,7 +214,7 @@ class Bucket:
         for name in self.added:
             self.counts[name] = dict.fromkeys(("rows_late", "rows_bad", "windows_out"), 0)
         self._changed |= bool(self.added) and not board.alone
-        self._outcomes = {name: Outcome() for name in self.names}
+        self._outcomes = {name: QueryOutcome() for name in self.names}
 
     def _read(self, blob: bytes) -> None:
         head, arrays = unpack(blob)
@@ -239,7 +275,7 @@ class Bucket:
 
     def step(
         self, watermark: int, blobs: Sequence[bytes], latest_ms: int | None = None
-    ) -> dict[str, Outcome]:
+    ) -> dict[str, QueryOutcome]:
         """Seal up to the watermark, then take summaries; those of sealed panes are late."""
         known = self.head["latest"]
         if latest_ms is not None and (known is None or latest_ms > known):
@@ -488,11 +524,11 @@ class Bucket:
         stored.panes = stored.panes[~gone]
 
 
-def _letters(refused: Refused, groups: GroupTable) -> pa.Table:
+def _letters(refused: RefusedRows, groups: GroupTable) -> pa.Table:
     """Letters for rows that a query refused when their panes were sealed."""
     rows = refused.rows
     if groups.names:
         keys = dict(zip(groups.names, groups.gather(refused.group), strict=True))
         for name in [name for name in keys if name not in rows.column_names]:
             rows = rows.append_column(name, keys[name])
-    return row_letters("", Carried(), rows, refused.reasons)
+    return row_letters("", CarriedColumns(), rows, refused.reasons)

@@ -32,7 +32,7 @@ from skyband.embedded.sources import READERS, read_json, sound
 from skyband.spark.held_types import as_held, spark_types
 from skyband.spark.locations import open_location
 
-__all__ = ["FILE", "UNIT_DDL", "Form", "read_units", "schema_of_file", "split_units"]
+__all__ = ["FILE", "UNIT_DDL", "FileForm", "read_units", "schema_of_file", "split_units"]
 
 FILE = "_skyband_file"
 """The column that names the file of a row."""
@@ -48,7 +48,7 @@ _PROBLEMS = (pa.ArrowException, OSError, ValueError, EOFError)
 
 
 @dataclass(frozen=True)
-class Form:
+class FileForm:
     """How files are read."""
 
     format: str | None = None
@@ -78,7 +78,7 @@ def _ending(uri: str) -> str:
 # Units of work ------------------------------------------------------------------------------------
 
 
-def split_units(form: Form) -> Callable[[Batches], Batches]:
+def split_units(form: FileForm) -> Callable[[Batches], Batches]:
     """Turn files into units: a file, or some row groups of a large Parquet file."""
 
     def run(batches: Batches) -> Batches:
@@ -100,7 +100,7 @@ def split_units(form: Form) -> Callable[[Batches], Batches]:
     return run
 
 
-def _units(form: Form, uri: str, length: int) -> list[tuple[int, int]]:
+def _units(form: FileForm, uri: str, length: int) -> list[tuple[int, int]]:
     """The first row group and the number of row groups of each unit; -1 means all of the file."""
     if form.of(uri) != "parquet" or length <= UNIT_BYTES:
         return [(0, -1)]
@@ -124,7 +124,7 @@ def _units(form: Form, uri: str, length: int) -> list[tuple[int, int]]:
     return units or [(0, -1)]
 
 
-def read_units(form: Form, wanted: pa.Schema) -> Callable[[Batches], Batches]:
+def read_units(form: FileForm, wanted: pa.Schema) -> Callable[[Batches], Batches]:
     """Read units as batches of the wanted columns and the hidden ones."""
 
     def run(batches: Batches) -> Batches:
@@ -135,7 +135,7 @@ def read_units(form: Form, wanted: pa.Schema) -> Callable[[Batches], Batches]:
     return run
 
 
-def _read(form: Form, wanted: pa.Schema, unit: Mapping[str, Any]) -> Batches:
+def _read(form: FileForm, wanted: pa.Schema, unit: Mapping[str, Any]) -> Batches:
     uri, kind = unit["file"], form.of(unit["file"])
     part = "" if unit["groups"] < 0 else f" (row groups from {unit['first']}, {unit['groups']})"
     try:
@@ -231,7 +231,7 @@ def _ipc(source: Any, wanted: pa.Schema, unit: Mapping[str, Any]) -> Iterator[pa
 
 
 def _text(
-    form: Form, system: Any, path: str, uri: str, wanted: pa.Schema
+    form: FileForm, system: Any, path: str, uri: str, wanted: pa.Schema
 ) -> Iterator[tuple[pa.Table, Mask, list[bytes]]]:
     """The columns of each block of a text file, its bad records, and what they are."""
     with system.open_input_stream(path) as stream:
@@ -252,7 +252,7 @@ def _text(
                 yield read_csv_block(told, names, wanted, rest)
 
 
-def _header(form: Form, told: CsvForm, block: bytes) -> tuple[list[str], bytes]:
+def _header(form: FileForm, told: CsvForm, block: bytes) -> tuple[list[str], bytes]:
     """The fields of a CSV file, and its first block without the header."""
     if told.header:
         line, _, rest = block.removeprefix(b"\xef\xbb\xbf").partition(b"\n")
@@ -320,7 +320,7 @@ def _with_hidden(
 # Columns of a file --------------------------------------------------------------------------------
 
 
-def schema_of_file(form: Form, uri: str) -> pa.Schema:
+def schema_of_file(form: FileForm, uri: str) -> pa.Schema:
     """The columns of a file, in types that Spark has; text shows its types at its beginning."""
     kind = form.of(uri)
     system, path = open_location(uri, form.storage)

@@ -19,14 +19,12 @@ import pyarrow as pa
 from pyspark.errors import PySparkException
 
 from skyband.errors import SkybandError
-from skyband.spark.file_look import ENOUGH, is_small, rows_of_files
-from skyband.spark.file_source import Files
+from skyband.spark.file_source import ENOUGH, WorkerFiles, is_small, rows_of_files
 from skyband.spark.locations import newest_here
-from skyband.spark.masters import local_cores
 from skyband.spark.metrics import log
 from skyband.spark.plan import BoardPlan
-from skyband.spark.requirements import cores_of
-from skyband.spark.sharding import FirstRows, Split, split_of
+from skyband.spark.requirements import cores_of, local_cores
+from skyband.spark.sharding import FirstRows, ShardChoice, split_of
 from skyband.spark.worker_read import WorkerRead
 
 __all__ = ["auto_shards", "told_size"]
@@ -59,7 +57,7 @@ def auto_shards(frames: Mapping[str, Any], plan: BoardPlan) -> int:
     return 1
 
 
-def _split(frames: Mapping[str, Any], plan: BoardPlan) -> Split:
+def _split(frames: Mapping[str, Any], plan: BoardPlan) -> ShardChoice:
     found = {}
     for name, frame in frames.items():
         needed = plan.schemas[name].names
@@ -68,7 +66,7 @@ def _split(frames: Mapping[str, Any], plan: BoardPlan) -> Split:
         except (SkybandError, PySparkException, pa.ArrowException, OSError, ValueError):
             first = "the first rows could not be read"  # reading them will say why
         if isinstance(first, str):
-            return Split(1, first)
+            return ShardChoice(1, first)
         found[name] = first
     session = next(iter(frames.values())).sparkSession
     return split_of([each.query for each in plan.plans.values()], found, _cores(session))
@@ -84,7 +82,7 @@ def _cores(session: Any) -> int | None:
 
 def _first(frame: Any) -> FirstRows | str:
     """Some rows of a source, or why there are none."""
-    if isinstance(frame, Files):
+    if isinstance(frame, WorkerFiles):
         uris = None if frame.listing else newest_here(frame.path, _ALL)
         if uris is None:
             return "only Spark can list the files"

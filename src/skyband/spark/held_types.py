@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from inspect import signature
+from typing import Any
+
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.errors import PySparkException
+from pyspark.sql.pandas.types import to_arrow_type
 
-__all__ = ["as_held", "spark_types"]
+__all__ = [
+    "arrow_schema",
+    "as_held",
+    "spark_types",
+]
 
 _SIGNED = {pa.uint8(): pa.int16(), pa.uint16(): pa.int32(), pa.uint32(): pa.int64()}
 _MICROS = "us"
@@ -51,3 +60,21 @@ def as_held(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
     if column.type == pa.float16() or pa.types.is_run_end_encoded(column.type):
         column = pa.chunked_array([chunk.cast(kind) for chunk in column.chunks], kind)
     return column.cast(kind)
+
+
+# Spark's types as Arrow's ------------------------------------------------------------------------
+
+
+def arrow_schema(columns: Any) -> pa.Schema:
+    """Columns of Spark as Arrow types; a type that Arrow does not have becomes null."""
+    # Spark 4.3 takes the zone of timestamps as a parameter; earlier versions always use UTC.
+    zoned = "timezone" in signature(to_arrow_type).parameters
+    zone: dict[str, Any] = {"timezone": "UTC"} if zoned else {}
+    fields = []
+    for field in columns.fields:
+        try:
+            kind = to_arrow_type(field.dataType, **zone)
+        except PySparkException:
+            kind = pa.null()
+        fields.append(pa.field(field.name, kind))
+    return pa.schema(fields)

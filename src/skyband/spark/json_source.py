@@ -15,11 +15,11 @@ from pyspark.sql import functions as F  # noqa: N812 - as every Spark program ha
 from pyspark.sql.types import StructType
 
 from skyband.data.json_records import read_records
-from skyband.data.letters import RAW, UNREAD, Carried
+from skyband.data.letters import RAW, UNREAD, CarriedColumns
 from skyband.data.text_types import check_types
 from skyband.errors import QueryError
+from skyband.spark.held_types import arrow_schema
 from skyband.spark.requirements import first_line
-from skyband.spark.schemas import arrow_schema
 from skyband.spark.worker_read import Batches, WorkerRead
 
 __all__ = ["JsonFrame", "gathered", "json_frame", "parser"]
@@ -37,9 +37,9 @@ class JsonFrame(WorkerRead):
     origin: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def carried(self) -> Carried:
+    def carried(self) -> CarriedColumns:
         """Topic, partition and offset stay beside each record."""
-        return Carried("not JSON of the schema", self.origin)
+        return CarriedColumns("not JSON of the schema", self.origin)
 
     def mapInArrow(self, run: Callable[[Batches], Batches], schema: str) -> Any:  # noqa: N802
         """A DataFrame of what ``run`` makes of the records, in the workers."""

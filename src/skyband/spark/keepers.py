@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from skyband.data.ipc import table_from, table_to_bytes
+from skyband.data.arrow_store import table_from, table_to_bytes
 from skyband.spark.answer_bytes import answers_to_bytes
-from skyband.spark.bucket import Bucket, Outcome, Store
+from skyband.spark.bucket import Bucket, PaneStore, QueryOutcome
 from skyband.spark.finishing import finish
 from skyband.spark.parcels import schema_of
 from skyband.spark.plan import BoardPlan, QueryPlan
@@ -64,13 +64,13 @@ class SparkStore:
 def step(
     board: BoardPlan,
     label: str,
-    store: Store,
+    store: PaneStore,
     timers: Timers,
     watermark_ms: int,
     blobs: Sequence[bytes] = (),
     fired: bool = False,
     latest_ms: int | None = None,
-) -> tuple[Bucket, dict[str, Outcome]]:
+) -> tuple[Bucket, dict[str, QueryOutcome]]:
     """Answer what is due, then take new summaries; ``fired`` if a timer caused this step.
 
     A key has one timer, at the end of the next window that it has to answer, later by as much as
@@ -182,7 +182,7 @@ class BucketKeeper:
         return pd.DataFrame({n: [row.get(n, none) for row in rows] for n, none in columns.items()})
 
 
-def _row_of(plan: QueryPlan, outcome: Outcome, reached_ms: int) -> dict[str, Any]:
+def _row_of(plan: QueryPlan, outcome: QueryOutcome, reached_ms: int) -> dict[str, Any]:
     """What a row of the output says of a step."""
     newest = plan.window.panes.last_window_ending_by(max(reached_ms, 0) * plan.tick_ms)
     marks, unmarked = outcome.marks(newest)

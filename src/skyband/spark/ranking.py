@@ -16,7 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as every Spark program ha
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from skyband.answers.changes import asked_changes
-from skyband.data.letters import Carried
+from skyband.data.letters import CarriedColumns
 from skyband.engine.intake import Intake
 from skyband.engine.per_group import make_synopsis
 from skyband.engine.session import ONLY
@@ -26,12 +26,12 @@ from skyband.query.board import Board, board_of
 from skyband.query.checks import count
 from skyband.spark import metrics
 from skyband.spark.board_rows import schema_from_text, schema_texts, typed_rows
+from skyband.spark.finishing import PROMISE
 from skyband.spark.first_rows import auto_shards
+from skyband.spark.held_types import arrow_schema
 from skyband.spark.plan import BoardPlan, QueryPlan, check_window
 from skyband.spark.processor import ANSWERED_DDL, BucketProcessor, ChangesProcessor
-from skyband.spark.promises import PROMISE
 from skyband.spark.requirements import advise_partitions, check_session, outside_of_functions
-from skyband.spark.schemas import arrow_schema
 from skyband.spark.stages import (
     GIVEN_DDL,
     PIECE_DDL,
@@ -47,7 +47,7 @@ from skyband.spark.worker_read import WorkerRead
 __all__ = ["carried_of", "packed_answers", "plan_of", "ranked", "spark_schema", "split_board"]
 
 _KEY = ("label", "bucket", "shard")
-_NONE: Mapping[str, Carried] = {}
+_NONE: Mapping[str, CarriedColumns] = {}
 
 
 def ranked(df_or_mapping: Any, query: Query | Board, **settings: Any) -> Any:
@@ -71,7 +71,7 @@ def ranked(df_or_mapping: Any, query: Query | Board, **settings: Any) -> Any:
 
 
 def packed_answers(
-    frames: Mapping[str, Any], plan: BoardPlan, carried: Mapping[str, Carried] = _NONE
+    frames: Mapping[str, Any], plan: BoardPlan, carried: Mapping[str, CarriedColumns] = _NONE
 ) -> Any:
     """The output of a streaming query, still packed: columns ``query``, ``payload``, ``letters``.
 
@@ -237,7 +237,7 @@ def spark_schema(schema: pa.Schema) -> Any:
     return from_arrow_schema(schema, prefer_timestamp_ntz=True)
 
 
-def _packed(frame: Any, plan: BoardPlan, source: str, carried: Carried = NOTHING) -> Any:
+def _packed(frame: Any, plan: BoardPlan, source: str, carried: CarriedColumns = NOTHING) -> Any:
     """Summarise a source: one packed row per key that a partition has rows for."""
     carried = carried_of(frame) if carried is NOTHING else carried
     names = dict.fromkeys([*plan.schemas[source].names, *carried.names])
@@ -245,7 +245,7 @@ def _packed(frame: Any, plan: BoardPlan, source: str, carried: Carried = NOTHING
     return chosen.mapInArrow(summariser(plan, source, carried), PACKED_DDL)
 
 
-def carried_of(frame: Any) -> Carried:
+def carried_of(frame: Any) -> CarriedColumns:
     """The columns that a source itself sends along, to say where its rows came from."""
     return frame.carried if isinstance(frame, WorkerRead) else NOTHING
 

@@ -27,7 +27,7 @@ from skyband.spark.summarise import Summariser
 __all__ = [
     "KEY_BYTES",
     "FirstRows",
-    "Split",
+    "ShardChoice",
     "choose_shards",
     "megabytes",
     "split_of",
@@ -49,14 +49,14 @@ class FirstRows:
 
 
 @dataclass(frozen=True)
-class Split:
+class ShardChoice:
     """A number of shards, and why it was chosen."""
 
     shards: int
     why: str
 
 
-def choose_shards(summaries: float, buckets: int, cores: int | None = None) -> Split:
+def choose_shards(summaries: float, buckets: int, cores: int | None = None) -> ShardChoice:
     """The number of shards for so many bytes of summaries per batch.
 
     ``buckets`` are the state keys that groups are spread over anyway. ``cores`` are those of a
@@ -78,21 +78,21 @@ def choose_shards(summaries: float, buckets: int, cores: int | None = None) -> S
         why += f", {megabytes(KEY_BYTES)} per state key"
     if needed > most:
         why += ", at most one per core" if most == cores else f", at most {_MOST}"
-    return Split(min(needed, most), why)
+    return ShardChoice(min(needed, most), why)
 
 
 def split_of(
     queries: Sequence[Query], first: Mapping[str, FirstRows], cores: int | None = None
-) -> Split:
+) -> ShardChoice:
     """The number of shards for queries that share a read: what the most demanding one needs."""
     if not any(each.rows for each in first.values()):
-        return Split(1, "there are no rows to look at yet")
+        return ShardChoice(1, "there are no rows to look at yet")
     found = []
     for query in queries:
         try:
             summaries = summary_bytes(query, first)
         except (SkybandError, pa.ArrowException) as problem:
-            return Split(1, f"the first rows could not be summarised: {problem}")
+            return ShardChoice(1, f"the first rows could not be summarised: {problem}")
         found.append(choose_shards(summaries, buckets_of(query), cores))
     return max(found, key=lambda each: each.shards)
 

@@ -28,8 +28,8 @@ import pyarrow.compute as pc
 from skyband.arrays import Ints
 from skyband.contract.rows import Faults
 from skyband.data import letters
-from skyband.data.ipc import table_to_bytes
-from skyband.data.letters import UNREAD, Carried
+from skyband.data.arrow_store import table_to_bytes
+from skyband.data.letters import UNREAD, CarriedColumns
 from skyband.data.time_axis import MOMENT
 from skyband.engine.clock import clock_for
 from skyband.engine.intake import refuse
@@ -52,12 +52,12 @@ CHUNK_ROWS = 1 << 17
 FLUSH_BYTES = 32 << 20
 """Bytes of summaries that are held before they are sent on."""
 
-NOTHING = Carried()
+NOTHING = CarriedColumns()
 Batches = Iterator[pa.RecordBatch]
 
 
 def summariser(
-    board: BoardPlan, source: str, carried: Carried = NOTHING
+    board: BoardPlan, source: str, carried: CarriedColumns = NOTHING
 ) -> Callable[[Batches], Batches]:
     """The function that Spark runs over the partitions of a source: one pass for all queries."""
 
@@ -132,7 +132,7 @@ class Summariser:
     """Summaries of one partition, for the queries with one label."""
 
     def __init__(
-        self, board: BoardPlan, label: str, source: str, carried: Carried = NOTHING
+        self, board: BoardPlan, label: str, source: str, carried: CarriedColumns = NOTHING
     ) -> None:
         self.board, self.label, self.source, self.carried = board, label, source, carried
         self.names = board.labels[label]

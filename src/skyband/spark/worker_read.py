@@ -24,7 +24,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import NullType, StructField, StructType
 
-from skyband.data.letters import Carried
+from skyband.data.letters import CarriedColumns
 
 __all__ = ["Batches", "WorkerRead"]
 
@@ -44,7 +44,7 @@ class WorkerRead(ABC):
 
     @property
     @abstractmethod
-    def carried(self) -> Carried:
+    def carried(self) -> CarriedColumns:
         """The columns that travel with those of the query."""
 
     @abstractmethod

@@ -32,8 +32,8 @@ from skyband.data.columns import output_type
 from skyband.data.keys import hash_kept
 from skyband.data.order import row_order, scores_of, sortable
 from skyband.data.time_axis import from_native
-from skyband.kernels.core.sorting import sort_runs
-from skyband.kernels.topk.select import select_runs
+from skyband.kernels.select import select_runs
+from skyband.kernels.sorting import sort_runs
 from skyband.query.topk import TopK
 from skyband.window import CountWindow
 

@@ -14,17 +14,73 @@ from skyband.contract.runs import Part, Runs, expand, offsets_of
 from skyband.data.flat_state import Form, Forms, require
 from skyband.data.keys import hash_kept
 from skyband.data.order import sortable
-from skyband.kernels.core.borrow import frozen
-from skyband.kernels.topk import distinct as kernel
-from skyband.kernels.topk.distinct import Pushed, fold_distinct
-from skyband.kernels.topk.select import select_runs
+from skyband.kernels.borrow import frozen
+from skyband.kernels.select import select_runs
 from skyband.query.topk import TopK
 from skyband.topk.base import ALL
 from skyband.topk.distinct import DistinctTopK
-from skyband.topk.everyone import Everyone
+from skyband.topk.kernels import distinct as kernel
+from skyband.topk.kernels.distinct import NewIds, fold_distinct
 from skyband.topk.payload import Payload, Value, payload_for
 
-__all__ = ["SkybandDistinct"]
+__all__ = [
+    "AllIds",
+    "SkybandDistinct",
+]
+
+# The best row of every id of each live pane: what the position of any id follows from ------------
+
+
+_NEVER = np.iinfo(np.int64).min
+
+
+class AllIds:
+    """Summaries of the live panes, as they came. State: one row per id of each pane."""
+
+    def __init__(self) -> None:
+        self.pieces: list[Runs] = []
+
+    @property
+    def nbytes(self) -> int:
+        return sum(piece.nbytes for piece in self.pieces)
+
+    def take(self, panes: Runs) -> None:
+        """Take sealed panes."""
+        if len(panes):
+            self.pieces.append(panes)
+
+    def expire(self, windows: Windows) -> None:
+        """Drop the panes that no window after these covers."""
+        if windows.group is None:
+            first = int(windows.first[-1])
+            kept = [(piece, piece.stamp >= first) for piece in self.pieces]
+        else:
+            most = max([int(windows.group.max()), *(int(p.group.max()) for p in self.pieces)])
+            needed = np.full(most + 1, _NEVER)
+            np.maximum.at(needed, windows.group, windows.first)
+            kept = [(piece, piece.stamp >= needed[piece.group]) for piece in self.pieces]
+        self.pieces = [p if live.all() else p.take(live) for p, live in kept if live.any()]
+
+    def rows(self, first: int, group: int) -> Part | None:
+        """The rows of a group in pane ``first`` and later, as one run; None if there are none."""
+        found = [p.take((p.stamp >= first) & (p.group == group)) for p in self.pieces]
+        found = [piece for piece in found if len(piece)]
+        if not found:
+            return None
+        part = Runs.concat(found).parts["rows"]
+        return Part(np.array([0, len(part)]), part.columns)
+
+    def state(self) -> State:
+        """All panes as bytes."""
+        if not self.pieces:
+            return {}
+        return {"everyone": np.frombuffer(Runs.concat(self.pieces).pack(), np.uint8)}
+
+    def restore(self, arrays: Saved) -> None:
+        """Replace everything by what ``state`` returned."""
+        packed = arrays.get("everyone")
+        self.pieces = [] if packed is None else [Runs.unpack(packed.tobytes())[0]]
+
 
 _NONE = np.zeros(0, np.int64)
 _BY_POSITION = np.zeros(0, np.int64)
@@ -56,12 +112,12 @@ class SkybandDistinct(DistinctTopK):
         self.rows = np.zeros((0, kernel.WIDTH), np.int64)
         self.starts = np.zeros(1, np.int64)
         self.payload: Payload | Value = Payload({})
-        self.everyone: Everyone | None = None
+        self.everyone: AllIds | None = None
         """The best row of every id of each live pane, if positions are asked for."""
 
     def track_positions(self) -> None:
         self.limit = ALL
-        self.everyone = Everyone()
+        self.everyone = AllIds()
 
     def start(self) -> None:
         types = {name: self.schema.field(name).type for name in self._payload}
@@ -133,7 +189,7 @@ class SkybandDistinct(DistinctTopK):
         order = np.argsort(panes.group, kind="stable")
         runs = Part(part.offsets, {n: part.columns.get(n, _NONE) for n in ("key", "tie", "hash")})
         runs = Part(part.offsets, {**runs.columns, "slot": slots}).take(order)
-        pushed = Pushed(
+        pushed = NewIds(
             frozen(panes.stamp[order]), frozen(panes.group[order]), frozen(runs.offsets),
             frozen(runs["key"]), frozen(runs["tie"]),
             frozen(np.asarray(runs["hash"]).view(np.int64)), frozen(runs["slot"]),

@@ -18,9 +18,9 @@ from skyband.data.columns import native_dtype, to_numpy
 from skyband.data.decay import Decay
 from skyband.data.keys import hash_kept, shards_of
 from skyband.data.order import row_order, sortable, unsortable
-from skyband.kernels.core.borrow import frozen
-from skyband.kernels.core.sorting import sort_runs
-from skyband.kernels.topk.select import select_runs
+from skyband.kernels.borrow import frozen
+from skyband.kernels.select import select_runs
+from skyband.kernels.sorting import sort_runs
 from skyband.topk.base import ALL
 from skyband.topk.landmark import BestRows
 

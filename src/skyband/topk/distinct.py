@@ -17,12 +17,11 @@ from skyband.arrays import Hashes, Ints
 from skyband.contract.rows import Rows, Windows
 from skyband.contract.runs import Part, offsets_of, pick
 from skyband.data.keys import KeyIndex, hash_array, hash_kept, owned_keys, shards_of
-from skyband.data.order import id_ranks, scores_of
-from skyband.data.winners import winners
-from skyband.kernels.core.borrow import frozen
-from skyband.kernels.topk.distinct import Asked
+from skyband.data.order import id_ranks, scores_of, winners
+from skyband.kernels.borrow import frozen
 from skyband.query.topk import TopK
 from skyband.topk.base import TopKSynopsis
+from skyband.topk.kernels.distinct import GroupWindows
 
 __all__ = ["DistinctTopK"]
 
@@ -72,14 +71,14 @@ class DistinctTopK(TopKSynopsis):
         run = np.searchsorted(offsets, chosen, side="right") - 1
         return chosen, offsets_of(np.bincount(run, minlength=runs))
 
-    def asked(self, windows: Windows, groups: int) -> tuple[Asked, Ints]:
+    def asked(self, windows: Windows, groups: int) -> tuple[GroupWindows, Ints]:
         """Windows as kernels take them, and their numbers."""
         first, end, number = windows.first, windows.end, windows.number
         if windows.group is None:
-            return Asked(frozen(first), frozen(end), frozen(_NONE), True), number
+            return GroupWindows(frozen(first), frozen(end), frozen(_NONE), True), number
         order = np.lexsort((number, windows.group))
         cuts = np.searchsorted(windows.group[order], np.arange(groups + 1))
-        asked = Asked(frozen(first[order]), frozen(end[order]), frozen(cuts), False)
+        asked = GroupWindows(frozen(first[order]), frozen(end[order]), frozen(cuts), False)
         return asked, number[order]
 
     def position_in(self, part: Part, key: Sequence[pa.Array]) -> tuple[int, Any, int] | None:

@@ -16,11 +16,11 @@ from skyband.data.keys import KeyIndex, hash_array, hash_kept, owned_keys
 from skyband.data.order import sortable
 from skyband.data.packing import prefixed, under
 from skyband.data.retained_rows import RetainedRows
-from skyband.kernels.core.borrow import frozen
-from skyband.kernels.topk.latest import fold_latest
-from skyband.kernels.topk.select import select_runs
+from skyband.kernels.borrow import frozen
+from skyband.kernels.select import select_runs
 from skyband.query.topk import TopK
 from skyband.topk.distinct import DistinctTopK
+from skyband.topk.kernels.latest import fold_latest
 
 __all__ = ["LatestTopK"]
 

@@ -8,9 +8,9 @@ from skyband.arrays import Ints, Saved, State
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Runs
 from skyband.data.flat_state import Form, admitted, require
-from skyband.kernels.topk import mintopk as kernel
-from skyband.kernels.topk.mintopk import Predicted, fold_predicted, new_predicted
 from skyband.query.topk import TopK
+from skyband.topk.kernels import mintopk as kernel
+from skyband.topk.kernels.mintopk import MinTopKState, fold_predicted, new_predicted
 from skyband.topk.single import SingleGroup, kernel_runs
 
 __all__ = ["MinTopK"]
@@ -67,7 +67,7 @@ class MinTopK(SingleGroup):
         super().restore(arrays)
         meta, windows = self.state.meta, len(self.state.low)
         forms = {"low": Form(windows), "size": Form(windows), "meta": Form(len(meta))}
-        self.state = Predicted(**admitted(arrays, self.state._asdict(), forms))
+        self.state = MinTopKState(**admitted(arrays, self.state._asdict(), forms))
         rows, low, size, meta = self.state
         first, last = int(meta[kernel.NEXT_WINDOW]), int(meta[kernel.KNOWN_WINDOW])
         known = 0 <= self._length <= len(rows) and last - first < windows

@@ -10,8 +10,8 @@ import numpy as np
 from skyband.arrays import Ints
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Part, Runs
-from skyband.kernels.core.borrow import frozen
-from skyband.kernels.topk import runs as kernel
+from skyband.kernels import select as kernel
+from skyband.kernels.borrow import frozen
 from skyband.query.topk import TopK
 from skyband.topk.base import TopKSynopsis
 from skyband.topk.payload import Payload
@@ -19,11 +19,11 @@ from skyband.topk.payload import Payload
 __all__ = ["SingleGroup", "kernel_runs"]
 
 
-def kernel_runs(panes: Runs, slots: Ints) -> kernel.Runs:
+def kernel_runs(panes: Runs, slots: Ints) -> kernel.PaneRows:
     """The rows of panes as kernels take them."""
     part = panes.parts["rows"]
     key, tie = frozen(part["key"]), frozen(part["tie"])
-    return kernel.Runs(frozen(panes.stamp), frozen(part.offsets), key, tie, slots)
+    return kernel.PaneRows(frozen(panes.stamp), frozen(part.offsets), key, tie, slots)
 
 
 class SingleGroup(TopKSynopsis):

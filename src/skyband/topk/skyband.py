@@ -12,15 +12,13 @@ from skyband.contract.rows import NO_WINDOWS, Rows, Windows
 from skyband.contract.runs import Part, Runs, expand, offsets_of
 from skyband.contract.tumbling import Tumbling
 from skyband.data.flat_state import Form, admitted, require
-from skyband.kernels.core.borrow import frozen
-from skyband.kernels.topk import kskyband as kernel
-from skyband.kernels.topk.kskyband_best import PANE
-from skyband.kernels.topk.kskyband_group import BASE, CAP
-from skyband.kernels.topk.one_pane import sorted_runs
+from skyband.kernels.borrow import frozen
 from skyband.query.topk import TopK
 from skyband.topk.base import TopKSynopsis
-from skyband.topk.lasting import Lasting
+from skyband.topk.kernels import skyband as kernel
+from skyband.topk.kernels.skyband import BASE, CAP, PANE, sorted_runs
 from skyband.topk.payload import Payload, Value, payload_for
+from skyband.topk.pruner import BatchPruner
 
 __all__ = ["SkybandTopK"]
 
@@ -54,7 +52,7 @@ class SkybandTopK(TopKSynopsis):
         self.band = kernel.Skyband(query.k)
         self.payload: Payload | Value = Payload({})
         self.served: Sequence[TopK] = (query,)
-        self.preselection: Lasting | None = Lasting(query)
+        self.preselection: BatchPruner | None = BatchPruner(query)
         self.long_chunks = self.preselection.long_chunks
         self.alone: Tumbling | None = None
         """The state, if a window is one pane: then there is no band."""
@@ -72,7 +70,7 @@ class SkybandTopK(TopKSynopsis):
 
     def serve(self, queries: Sequence[TopK]) -> None:
         self.served = tuple(queries)
-        self.preselection = Lasting(self.query, queries)
+        self.preselection = BatchPruner(self.query, queries)
 
     def foresee_late_rows(self) -> None:
         self.preselection = None
@@ -111,7 +109,7 @@ class SkybandTopK(TopKSynopsis):
         merged, of = Windows.merged(windows)
         oldest, ranks = merged.end - self.query.window.panes.per_window, merged.ranks
         groups = np.argsort(ranks).astype(np.int32) if len(ranks) > 1 else _ONE
-        readers = kernel.Readers(of, np.array([q.k for q in self.served]), oldest, groups)
+        readers = kernel.ReaderWindows(of, np.array([q.k for q in self.served]), oldest, groups)
         tops = self._advance(panes, merged, readers)
         answers = [
             self._partial_of(tops, np.flatnonzero(of[tops.window] == i), merged.number)
@@ -147,7 +145,7 @@ class SkybandTopK(TopKSynopsis):
         return self._partial(tops, np.zeros(len(tops.group), np.int64))
 
     def _advance(
-        self, panes: Runs, windows: Windows, readers: kernel.Readers | None = None
+        self, panes: Runs, windows: Windows, readers: kernel.ReaderWindows | None = None
     ) -> kernel.Tops:
         part = panes.parts["rows"]
         slots = self.payload.add(part)

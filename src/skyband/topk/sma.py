@@ -10,10 +10,10 @@ from skyband.contract.rows import Windows
 from skyband.contract.runs import Runs
 from skyband.data.columns import native_dtype
 from skyband.data.flat_state import Form, admitted, require
-from skyband.kernels.core.patient import patient
-from skyband.kernels.topk import sma as kernel
-from skyband.kernels.topk.sma import Monitored, fold_monitored, new_monitored
+from skyband.kernels.patient import patient
 from skyband.query.topk import TopK
+from skyband.topk.kernels import sma as kernel
+from skyband.topk.kernels.sma import SmaState, fold_monitored, new_monitored
 from skyband.topk.single import SingleGroup, kernel_runs
 
 __all__ = ["Sma"]
@@ -90,11 +90,11 @@ class Sma(SingleGroup):
     def restore(self, arrays: Saved) -> None:
         super().restore(arrays)
         floats = self.state.meta[kernel.FLOATS]
-        found = {name: array.copy() for name, array in arrays.items() if name in Monitored._fields}
+        found = {name: array.copy() for name, array in arrays.items() if name in SmaState._fields}
         lengths = {"cells": kernel.CELLS, "meta": len(self.state.meta), "step": 1}
         forms = {name: Form(length) for name, length in lengths.items()}
         forms["cells"] = Form(kernel.CELLS, -1, len(found["live"]))
-        self.state = Monitored(**admitted(found, self.state._asdict(), forms))
+        self.state = SmaState(**admitted(found, self.state._asdict(), forms))
         self._admit()
         self.state.meta[kernel.FLOATS] = floats
 

@@ -33,14 +33,69 @@ from skyband.data.columns import output_type, to_numpy
 from skyband.data.flat_state import require
 from skyband.data.keys import hash_kept
 from skyband.data.order import row_order, scores_of, sortable
-from skyband.kernels.core.sorting import sort_runs
-from skyband.kernels.topk.select import select_runs
-from skyband.kernels.uncertain.compact import answer_runs, prune_runs
+from skyband.kernels.select import select_runs
+from skyband.kernels.sorting import sort_runs
 from skyband.query.uncertain import UncertainTopK
-from skyband.uncertain.semantics import Semantics
+from skyband.uncertain.kernels.compact import KINDS, answer, answer_runs, compact_end, prune_runs
+from skyband.uncertain.kernels.types import READ, SemanticsCode
 from skyband.window import CountWindow
 
-__all__ = ["CHANCE", "UncertainSynopsis"]
+__all__ = [
+    "CHANCE",
+    "Semantics",
+    "UncertainSynopsis",
+]
+
+# A semantics as one small object with three methods: ``admits``, ``end`` and ``answer`` ----------
+#
+# Synopses pass its ``rule`` to their kernels and know nothing else about it. To add a semantics,
+# put
+# a file next to ``uncertain/kernels/compact.py`` and name it in ``uncertain/kernels/compact.py``.
+
+
+class Semantics:
+    """The compact sets of one semantics, over probabilities of rows in row order.
+
+    The paper's readings 8, 6, 5 and 2, with the probabilities of its table 1:
+
+    >>> pk = Semantics("pk-topk", 2)
+    >>> pk.end([0.4, 0.5, 0.8, 0.4])
+    3
+    >>> pk.admits([0.4, 0.5])
+    False
+    >>> positions, chances = pk.answer([0.4, 0.5, 0.8, 0.4])
+    >>> positions.tolist(), chances.round(6).tolist()
+    ([2, 1], [0.64, 0.5])
+    """
+
+    def __init__(self, kind: str, k: int, threshold: float | None = None) -> None:
+        self.rule = SemanticsCode(
+            KINDS.index(kind), k, 0.0 if threshold is None else float(threshold)
+        )
+
+    @classmethod
+    def of(cls, query: UncertainTopK) -> Semantics:
+        """The semantics that a query asks for."""
+        return cls(query.semantics, query.k, query.threshold)
+
+    def end(self, probabilities: Sequence[float] | Floats, slack: float = READ) -> int | None:
+        """How many rows the compact set has; None if there is none."""
+        given = np.asarray(probabilities, np.float64)
+        found = compact_end(self.rule, given, np.arange(len(given)), len(given), slack)
+        return None if found < 0 else int(found)
+
+    def admits(self, probabilities: Sequence[float] | Floats) -> bool:
+        """Whether these rows have a compact set at all."""
+        return self.end(probabilities) is not None
+
+    def answer(self, probabilities: Sequence[float] | Floats) -> tuple[Ints, Floats]:
+        """Positions of the answered rows in the answer's order, and their chances."""
+        given = np.asarray(probabilities, np.float64)
+        room = max(len(given), self.rule.k)
+        found, chance = np.empty(room, np.int64), np.empty(room)
+        count = answer(self.rule, given, np.arange(len(given)), len(given), found, chance)
+        return found[:count], chance[:count]
+
 
 CHANCE = "topk_probability"
 _BY_POSITION = np.zeros(0, np.int64)

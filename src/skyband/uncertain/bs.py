@@ -6,11 +6,11 @@ import numpy as np
 
 from skyband.arrays import Ints, Saved
 from skyband.data.flat_state import Form, admitted, require
-from skyband.kernels.uncertain import ordered as o
-from skyband.kernels.uncertain.compact import compact_end
-from skyband.kernels.uncertain.ordered import Sorted, sorted_fold, sorted_read
-from skyband.kernels.uncertain.types import KEEP
 from skyband.query.uncertain import UncertainTopK
+from skyband.uncertain.kernels import bs as o
+from skyband.uncertain.kernels.bs import SortedRows, sorted_fold, sorted_read
+from skyband.uncertain.kernels.compact import compact_end
+from skyband.uncertain.kernels.types import KEEP
 from skyband.uncertain.windowed import WindowedSynopsis
 
 __all__ = ["SortedWindow"]
@@ -40,7 +40,7 @@ class SortedWindow(WindowedSynopsis):
         super().__init__(query)
         one = np.zeros(1, np.int64)
         num = np.zeros(o.NUMBERS, np.int64)
-        self._sorted = Sorted(np.empty((1, o.BLOCK), np.int64), one, one.copy(), num)
+        self._sorted = SortedRows(np.empty((1, o.BLOCK), np.int64), one, one.copy(), num)
 
     def _take(self, offsets: Ints, gone: Ints) -> None:
         self._sorted = sorted_fold(self.store.rows, self._sorted, offsets, gone)
@@ -82,7 +82,7 @@ class SortedWindow(WindowedSynopsis):
             block[i, : len(slots)] = slots
         count = np.array([len(slots) for slots in blocks] or [0], np.int64)
         num[o.BLOCKS] = len(blocks)
-        self._sorted = Sorted(block, count, np.arange(len(count)), num)
+        self._sorted = SortedRows(block, count, np.arange(len(count)), num)
 
     def stats(self) -> dict[str, int | float]:
         num = self._sorted.num

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from skyband.arrays import Ints
-from skyband.kernels.uncertain import queue
-from skyband.kernels.uncertain.csq import ccsq_fold, ccsq_read, ccsq_set
+from skyband.uncertain.kernels import queue
+from skyband.uncertain.kernels.csq import ccsq_fold, ccsq_read, ccsq_set
 from skyband.uncertain.queue import Kernels, QueueSynopsis
 
 __all__ = ["CompressedQueue"]

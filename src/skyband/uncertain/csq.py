@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from skyband.kernels.uncertain.csq import csq_fold, csq_read
+from skyband.uncertain.kernels.csq import csq_fold, csq_read
 from skyband.uncertain.queue import Kernels, QueueSynopsis
 
 __all__ = ["CompactSetQueue"]

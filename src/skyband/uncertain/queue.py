@@ -10,11 +10,17 @@ import numpy as np
 
 from skyband.arrays import Ints, Saved
 from skyband.data.flat_state import Form, admitted, require
-from skyband.kernels.uncertain import queue as q
-from skyband.kernels.uncertain.compact import compact_end
-from skyband.kernels.uncertain.queue import Queue
-from skyband.kernels.uncertain.types import KEEP, Readings, Rule, before, sort_slots
 from skyband.query.uncertain import UncertainTopK
+from skyband.uncertain.kernels import queue as q
+from skyband.uncertain.kernels.compact import compact_end
+from skyband.uncertain.kernels.queue import Queue
+from skyband.uncertain.kernels.types import (
+    KEEP,
+    SemanticsCode,
+    UncertainRowsState,
+    before,
+    sort_slots,
+)
 from skyband.uncertain.windowed import WindowedSynopsis
 
 __all__ = ["Kernels", "QueueSynopsis"]
@@ -26,8 +32,8 @@ _MOST_ROOM = 1 << 40
 class Kernels(NamedTuple):
     """The kernels of a queue: one takes panes, one finds the rows of a window's compact set."""
 
-    fold: Callable[[Rule, Readings, Queue, Ints, Ints], Queue]
-    read: Callable[[Readings, Queue, int], Ints]
+    fold: Callable[[SemanticsCode, UncertainRowsState, Queue, Ints, Ints], Queue]
+    read: Callable[[UncertainRowsState, Queue, int], Ints]
 
 
 class QueueSynopsis(WindowedSynopsis):

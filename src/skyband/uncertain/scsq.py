@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from skyband.kernels.uncertain import queue
-from skyband.kernels.uncertain.scsq import buffer_fold, scsq_fold, scsq_read
+from skyband.uncertain.kernels import queue
+from skyband.uncertain.kernels.scsq import buffer_fold, scsq_fold, scsq_read
 from skyband.uncertain.queue import Kernels, QueueSynopsis
 
 __all__ = ["BufferedQueue", "SegmentalQueue"]

@@ -3,38 +3,149 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
-from skyband.arrays import Floats, Ints, Saved, State
+from skyband.arrays import Floats, Ints, Saved, State, grown
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Part, Runs, offsets_of
+from skyband.data.column_store import ColumnStore
 from skyband.data.flat_state import Form, admitted, require
 from skyband.data.packing import prefixed, under
-from skyband.kernels.core.patient import patient
-from skyband.kernels.uncertain import compact, types
-from skyband.kernels.uncertain.head import (
+from skyband.data.retained_rows import RetainedRows
+from skyband.kernels.patient import patient
+from skyband.query.uncertain import UncertainTopK
+from skyband.uncertain.base import UncertainSynopsis
+from skyband.uncertain.kernels import compact, types
+from skyband.uncertain.kernels.head import (
     ENTERED,
     EXPIRED,
     FULL,
     UNREAD,
-    Answer,
     Cursor,
     Head,
-    Written,
+    HeadAnswer,
+    WindowAnswers,
     walk,
 )
-from skyband.kernels.uncertain.types import FAR, KEEP
-from skyband.query.uncertain import UncertainTopK
-from skyband.uncertain.base import UncertainSynopsis
-from skyband.uncertain.store import UncertainRows
+from skyband.uncertain.kernels.types import FAR, KEEP, UncertainRowsState
 
-__all__ = ["WindowedSynopsis"]
+__all__ = [
+    "UncertainRows",
+    "WindowedSynopsis",
+]
+
+# Retained rows by slot: flat arrays, and the ids and kept columns in column stores ---------------
+
+
+_COLUMNS = {"key": np.int64, "tie": np.int64, "prob": np.float64, "pane": np.int64}
+
+
+class UncertainRows:
+    """Rows in order of their panes, and within a pane in row order; ``keep`` drops dead ones.
+
+    Appending takes time in proportion to the rows appended, amortised, as arrays double when they
+    are full; ``keep`` takes time in proportion to the rows kept.
+    """
+
+    def __init__(
+        self, id_type: pa.DataType | None, kept: Mapping[str, pa.DataType] | None = None
+    ) -> None:
+        self.length = 0
+        self.arrays: State = {n: np.zeros(0, d) for n, d in _COLUMNS.items()}
+        self.ids = None if id_type is None else ColumnStore(id_type)
+        self.kept = RetainedRows(kept or {}, any_type=kept or ())
+        self.rows = self._view()
+
+    def __len__(self) -> int:
+        return self.length
+
+    @property
+    def nbytes(self) -> int:
+        own = sum(array.nbytes for array in self.arrays.values())
+        return own + (0 if self.ids is None else self.ids.nbytes) + self.kept.nbytes
+
+    def _view(self) -> UncertainRowsState:
+        """The stored rows as kernels see them."""
+        return UncertainRowsState(
+            *(self.arrays[name][: self.length] for name in ("key", "prob", "pane"))
+        )
+
+    def append(self, panes: Runs) -> Ints:
+        """Append rows of sealed panes; returns the slots at which the panes begin, and the end."""
+        part = panes.parts["rows"]
+        start, end = self.length, self.length + len(part)
+        self.arrays = {name: grown(array, end) for name, array in self.arrays.items()}
+        if end > start:
+            for name in ("key", "tie", "prob"):
+                self.arrays[name][start:end] = part[name]
+            self.arrays["pane"][start:end] = np.repeat(panes.stamp, part.lengths)
+            if self.ids is not None:
+                self.ids.append(part["shown"])
+            self.kept.append(part.columns, end - start)
+        self.length = end
+        self.rows = self._view()
+        return np.asarray(part.offsets + start)
+
+    def gather(
+        self, slots: Ints, offsets: Ints, names: Sequence[str] = ("key", "tie", "prob")
+    ) -> Part:
+        """The rows of these slots, as runs cut at ``offsets``."""
+        columns: dict[str, Any] = {name: self.arrays[name].take(slots) for name in names}
+        if self.ids is not None:
+            columns["shown"] = self.ids.gather(slots)
+        columns |= self.kept.gather(slots)
+        return Part(offsets, columns)
+
+    def keep(self, slots: Ints) -> None:
+        """Keep only these slots (ascending), which become 0, 1, 2 and so on."""
+        self.arrays = {name: array[slots] for name, array in self.arrays.items()}
+        if self.ids is not None:
+            self.ids.compact(slots)
+        self.kept.compact(slots)
+        self.length = len(slots)
+        self.rows = self._view()
+
+    def state(self) -> State:
+        """A copy of everything, as flat arrays."""
+        state = {name: array[: self.length].copy() for name, array in self.arrays.items()}
+        if self.ids is not None:
+            state |= prefixed("ids/", self.ids.state())
+        return state | prefixed("kept/", self.kept.state())
+
+    def restore(self, state: Saved) -> None:
+        """Restore what ``state`` returned."""
+        like = {name: np.zeros(0, dtype) for name, dtype in _COLUMNS.items()}
+        forms = dict.fromkeys(like, Form("rows")) | {"pane": Form("rows", ascends=True)}
+        self.arrays = admitted(state, like, forms)
+        self.length = len(self.arrays["key"])
+        prob = self.arrays["prob"]
+        require(((prob > 0) & (prob <= 1)).all(), "a probability outside of (0, 1]")
+        self.rows = self._view()
+        if self.ids is not None:
+            self.ids.restore(under(state, "ids/"))
+        self.kept.restore(under(state, "kept/"))
+        known = [] if self.ids is None else [len(self.ids)]
+        known += [len(self.kept)] if self.kept.stores else []
+        require(all(each == self.length for each in known), "a row has no id")
+
+    def _check(self) -> None:
+        pane, key = self.arrays["pane"][: self.length], self.arrays["key"][: self.length]
+        assert (pane[1:] >= pane[:-1]).all()
+        same = pane[1:] == pane[:-1]
+        assert (key[1:][same] <= key[:-1][same]).all()
+        prob = self.arrays["prob"][: self.length]
+        assert ((prob > 0) & (prob <= 1)).all()
+        assert self.ids is None or len(self.ids) == self.length
+
 
 _SPARE = 4096
 """How many dead rows are not worth a clean-up."""
 _NONE = np.zeros(0, np.int64)
-_UNREAD = Answer(_NONE, np.zeros(0), is_stale=True)
+_UNREAD = HeadAnswer(_NONE, np.zeros(0), is_stale=True)
 
 # Kernels call these too and cannot call patient functions, so they are wrapped only here.
 answer, compact_end = patient(compact.answer), patient(compact.compact_end)
@@ -198,15 +309,15 @@ class WindowedSynopsis(UncertainSynopsis):
         self._head = Head(slots, bool(is_open), int(oldest))
         self._answer = self._answer._replace(is_stale=True)
 
-    def _read(self, final: bool) -> Answer:
+    def _read(self, final: bool) -> HeadAnswer:
         """The answer from the head; or, if not ``final``, the head, to merge with other shards."""
         head = self._head.slots
         if not final:
-            return Answer(head, np.zeros(0), is_stale=False)
+            return HeadAnswer(head, np.zeros(0), is_stale=False)
         room = max(len(head), self.query.k)
         shown, chances = np.empty(room, np.int64), np.empty(room)
         count = answer(self.rule, self.store.rows.prob, head, len(head), shown, chances)
-        return Answer(shown[:count], chances[:count], is_stale=False)
+        return HeadAnswer(shown[:count], chances[:count], is_stale=False)
 
     # Slots ------------------------------------------------------------------------------------
 
@@ -279,12 +390,14 @@ def _runs(part: Part, windows: Windows) -> Runs:
     return Runs(windows.number, np.zeros(len(windows), np.int32), {"rows": part})
 
 
-def _room_to_write(windows: int, k: int, final: bool) -> Written:
+def _room_to_write(windows: int, k: int, final: bool) -> WindowAnswers:
     slots = np.empty(windows * k + 64, np.int64)
-    return Written(slots, np.empty(len(slots) if final else 0), np.zeros(windows + 1, np.int64))
+    return WindowAnswers(
+        slots, np.empty(len(slots) if final else 0), np.zeros(windows + 1, np.int64)
+    )
 
 
-def _with_more_room(out: Written, needed: int) -> Written:
+def _with_more_room(out: WindowAnswers, needed: int) -> WindowAnswers:
     room = 2 * len(out.slots) + needed
     chances = np.resize(out.chances, room) if len(out.chances) else out.chances
     return out._replace(slots=np.resize(out.slots, room), chances=chances)

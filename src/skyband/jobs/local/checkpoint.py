@@ -33,7 +33,7 @@ from skyband.data.durable import FolderLock, clear, forget_drafts, is_empty, wri
 from skyband.data.packing import pack, unpack
 from skyband.errors import EngineError
 from skyband.jobs.job import Columns, check_columns
-from skyband.jobs.local.journal import Journal, Packed, Record
+from skyband.jobs.local.journal import Journal, PackedRows, Record
 
 __all__ = ["Batch", "Checkpoint"]
 
@@ -62,7 +62,7 @@ class Batch:
     """Letters for records beside ``rows`` that could not be read."""
     request: dict[str, Any] | None = None
     """What is remembered of a request: its reply, its key and a digest, if it has a key."""
-    rows: Packed | None = None
+    rows: PackedRows | None = None
     """The rows themselves, if the source cannot be read again."""
 
     def header(self) -> dict[str, Any]:
@@ -213,7 +213,7 @@ class Checkpoint:
             self._journal = Journal.begun(path, 0)
         self._forget_others()
         return [
-            Batch(number, **header, rows=Packed.of(rows) if len(rows) else None)
+            Batch(number, **header, rows=PackedRows.of(rows) if len(rows) else None)
             for number, header, rows in records
         ]
 

@@ -30,19 +30,18 @@ from skyband.data.columns import output_type
 from skyband.data.csv_records import CsvForm, infer_csv, read_csv_block
 from skyband.data.durable import private, sync, writing
 from skyband.data.json_records import read_records
-from skyband.data.letters import LETTERS, RAW, REASON, Carried, row_letters, unread
+from skyband.data.letters import LETTERS, RAW, REASON, CarriedColumns, row_letters, unread
 from skyband.data.text_types import MOMENT, NAIVE, TYPES
-from skyband.embedded.ahead import Load, read_ahead
 from skyband.embedded.formats import kind_of, open_parquet, opened
-from skyband.embedded.sources import READERS, Reading, paths_of
+from skyband.embedded.read_ahead import Load, read_ahead
+from skyband.embedded.sources import READERS, ReadSettings, paths_of
 from skyband.embedded.text_files import blocks, read_json
 from skyband.engine.workers import thread_count
 from skyband.errors import EngineError, QueryError, SchemaError
-from skyband.jobs.job import Section
-from skyband.jobs.local.chosen import Chosen
-from skyband.jobs.local.source import LocalSource, Place, Readers
+from skyband.jobs.job import JobSection
+from skyband.jobs.local.source import ColumnChoice, LocalSource, Place, SourceNeeds
 
-__all__ = ["Files", "check_files", "is_visible"]
+__all__ = ["FileSource", "check_files", "is_visible"]
 
 _ROWS = 1 << 20
 """Rows per batch, unless the job says otherwise."""
@@ -54,7 +53,7 @@ _SHOWN = 40
 """Characters of a value that a reason shows."""
 
 
-def check_files(where: str, section: Section) -> None:
+def check_files(where: str, section: JobSection) -> None:
     """Raise QueryError for files that only Spark can read."""
     for key in ("schema", "options"):
         if section[key]:
@@ -97,36 +96,36 @@ class _ReplacedError(Exception):
     """A file that was not begun yet is another one now, or gone."""
 
 
-class Files(LocalSource):
+class FileSource(LocalSource):
     """The files of a folder or glob, and those that are added later."""
 
     first = (0, 0, 0)
 
-    def __init__(self, where: str, section: Section, record: Path, name: str = "") -> None:
+    def __init__(self, where: str, section: JobSection, record: Path, name: str = "") -> None:
         self.where, self.name = where, name
         self.path = section["path"]
         self.files_per_batch = section["files_per_batch"]
         self.rows_per_batch = section["rows_per_batch"] or _ROWS
         self.whole = section["rows_per_batch"] is None
         """Whether a batch ends where a batch of a file ends, if there is room for one at all."""
-        self.chosen = Chosen(where, section["columns"])
+        self.chosen = ColumnChoice(where, section["columns"])
         check_files(where, section)
         self.lots = _Lots(record)
         self._looked = -_SETTLED
         """When it was last checked that these files are as they were (monotonic clock)."""
         self._growing: dict[str, tuple[list[int], float]] = {}
         """How each file that was changed lately looks, and since when (monotonic clock)."""
-        self._open: _Reader | None = None
-        self._reading = Reading()
-        self._readers: Readers | None = None
+        self._open: _LotReader | None = None
+        self._reading = ReadSettings()
+        self._readers: SourceNeeds | None = None
         self._pieces: list[Piece] = []
         """What was handed out last."""
 
-    def read_by(self, readers: Readers) -> None:
+    def read_by(self, readers: SourceNeeds) -> None:
         """Told once what the queries need."""
         self._readers = readers
         if not self.chosen.columns:
-            self._reading = Reading(readers.needed, thread_count(None))
+            self._reading = ReadSettings(readers.needed, thread_count(None))
 
     def take(self, place: Place, last: bool) -> tuple[pa.Table, Place] | None:
         """The next batch: at most ``rows_per_batch`` rows of one lot."""
@@ -175,14 +174,14 @@ class Files(LocalSource):
 
     # Reading -----------------------------------------------------------------------------------
 
-    def _reader(self, lot: int, file: int, row: int, fresh: bool = False) -> _Reader:
+    def _reader(self, lot: int, file: int, row: int, fresh: bool = False) -> _LotReader:
         """A reader of a lot that is at this place; ``fresh`` if nothing was read after it."""
         at, bound = self._open, bool(self._bound().names)
         place, mode = (lot, file, row), (bound, fresh)
         if at is None or (at.lot, at.file, at.row) != place or at.mode < mode:
             if fresh:
                 self.lots.refresh(lot, file + bool(row), _state)
-            self._open = _Reader(lot, self._all_pieces(lot, file), file, mode)
+            self._open = _LotReader(lot, self._all_pieces(lot, file), file, mode)
             self._open.skip(file, row)
         assert self._open is not None
         return self._open
@@ -191,7 +190,7 @@ class Files(LocalSource):
         """The pieces of a lot from a file on; the next ones are read meanwhile."""
         while file < len(self.lots.files[lot]):
             given = 0
-            loaded = _Loaded(self._loads(lot, file), self._reading.threads)
+            loaded = _Prefetcher(self._loads(lot, file), self._reading.threads)
             try:
                 for at, table in loaded:
                     if at != file:
@@ -283,7 +282,7 @@ class Files(LocalSource):
         origin = {"file": "_skyband_file"}
         wrong = wrong.append_column(origin["file"], pa.repeat(name, wrong.num_rows))
         told = [reasons[row] for row in sorted(reasons)]
-        letters = row_letters(self.name, Carried(origin=origin), wrong, told)
+        letters = row_letters(self.name, CarriedColumns(origin=origin), wrong, told)
         return table.filter(pa.array(~bad)), letters
 
     def _by_record(self, lot: int, file: int, given: int, problem: SchemaError) -> Iterator[Piece]:
@@ -330,7 +329,9 @@ class Files(LocalSource):
             REASON: pa.array(reasons, pa.string()),
             "file": pa.array([name] * len(raw), pa.string()),
         }
-        return unread(self.name, Carried(None, {"file": "file"}, reasons=True), pa.table(columns))
+        return unread(
+            self.name, CarriedColumns(None, {"file": "file"}, reasons=True), pa.table(columns)
+        )
 
     # Looking -----------------------------------------------------------------------------------
 
@@ -502,7 +503,7 @@ def _listed(kind: pa.DataType) -> pa.DataType:
     return pa.float64() if pa.types.is_floating(kind) else pa.string()
 
 
-class _Loaded:
+class _Prefetcher:
     """Batches of files that are read ahead, each with the number of its file."""
 
     def __init__(self, loads: Iterator[tuple[int, Load]], threads: int) -> None:
@@ -529,7 +530,7 @@ class _Loaded:
             yield self.file, table
 
 
-class Refused(NamedTuple):
+class ReadFailure(NamedTuple):
     """Why a file could not be read, after how many of its records."""
 
     reason: str
@@ -549,7 +550,7 @@ class _Lots:
         """The name, size and time of change of each file, by lot."""
         self.known: dict[str, list[int]] = {}
         """The size and time of change of each file, by name."""
-        self.refused: dict[str, Refused] = {}
+        self.refused: dict[str, ReadFailure] = {}
         """Files that could not be read, or not to their end."""
         self._unbegun: set[str] = set()
         """Files of which nothing was read yet, of the lot that is being read."""
@@ -565,7 +566,7 @@ class _Lots:
             self.files[line["lot"]] = line["files"]
             line = line["files"]
         else:
-            self.refused[line["refused"]] = Refused(line["reason"], line["given"])
+            self.refused[line["refused"]] = ReadFailure(line["reason"], line["given"])
             return
         self.known |= {name: state for name, *state in line}
 
@@ -624,7 +625,7 @@ def _lines(path: Path) -> list[Any]:
         ) from problem
 
 
-class _Reader:
+class _LotReader:
     """Hands out the records of a lot in batches of the size that is asked for."""
 
     def __init__(

@@ -35,7 +35,7 @@ import numpy as np
 from skyband.data.durable import PRIVATE, sync, writing
 from skyband.errors import EngineError
 
-__all__ = ["BLOCK", "BlockFile", "Journal", "Packed", "Record", "whole_blocks"]
+__all__ = ["BLOCK", "BlockFile", "Journal", "PackedRows", "Record", "whole_blocks"]
 
 BLOCK = 4096
 _ROOM = 4 << 20
@@ -54,7 +54,7 @@ _RECOVER = (
 )
 
 
-class Packed(NamedTuple):
+class PackedRows(NamedTuple):
     """Rows as they stand in the journal. Making one can be left to any thread."""
 
     rows: memoryview
@@ -62,12 +62,12 @@ class Packed(NamedTuple):
     checksum: int
 
     @classmethod
-    def of(cls, rows: bytes | memoryview) -> Packed:
+    def of(cls, rows: bytes | memoryview) -> PackedRows:
         """Rows with their checksum."""
         return cls(memoryview(rows), zlib.crc32(rows))
 
 
-_NO_ROWS = Packed.of(b"")
+_NO_ROWS = PackedRows.of(b"")
 
 
 class Record(NamedTuple):
@@ -137,7 +137,7 @@ class Journal:
         """Bytes of the file, those included that wait to be written."""
         return self._file.size
 
-    def append(self, header: Mapping[str, Any], packed: Packed | None = None) -> None:
+    def append(self, header: Mapping[str, Any], packed: PackedRows | None = None) -> None:
         """Add a record; it is safe after the next ``sync``."""
         told = json.dumps(header, separators=(",", ":")).encode()
         rows, sum_of_rows = packed or _NO_ROWS

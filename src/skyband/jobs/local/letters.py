@@ -9,19 +9,19 @@ import numpy as np
 import pyarrow as pa
 
 from skyband.contract.rows import Faults
-from skyband.data.letters import LETTERS, Carried, row_letters
+from skyband.data.letters import LETTERS, CarriedColumns, row_letters
 from skyband.engine.intake import Intake
 from skyband.engine.per_group import make_synopsis
 from skyband.engine.row_limits import RowLimits
 from skyband.jobs.job import Job
 from skyband.jobs.local.posts import Fault
-from skyband.jobs.rows import Sink, TableRows, written
-from skyband.jobs.sinks import make_sink
+from skyband.jobs.sinks.base import Sink, TableRows, written
+from skyband.jobs.sinks.files import make_sink
 
-__all__ = ["Judge", "Letters"]
+__all__ = ["BatchJudge", "Letters"]
 
 
-class Judge:
+class BatchJudge:
     """Reads batches as the queries do, and says which rows are bad; keeps nothing of them."""
 
     def __init__(self, job: Job, limits: Mapping[str, RowLimits]) -> None:
@@ -90,7 +90,7 @@ def letters_of(
     for name, column in origin.items():
         hidden[name] = f"_skyband_{name}"
         bad = bad.append_column(hidden[name], column.take(pa.array(rows, pa.int64())))
-    return row_letters(source, Carried(origin=hidden), bad, reasons)
+    return row_letters(source, CarriedColumns(origin=hidden), bad, reasons)
 
 
 def _python(value: pa.Scalar) -> Any:

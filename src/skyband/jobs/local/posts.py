@@ -14,25 +14,36 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from skyband.data.ipc import table_to_bytes
+from skyband.data.arrow_store import table_to_bytes
 from skyband.embedded.sources import sound
 from skyband.errors import EngineError
 from skyband.jobs.ddl import arrow_schema
-from skyband.jobs.job import Section
-from skyband.jobs.local.journal import Packed
+from skyband.jobs.job import JobSection
+from skyband.jobs.local.journal import PackedRows
 from skyband.jobs.local.source import LocalSource, Place
 
-__all__ = ["Applied", "Busy", "Fault", "Inbox", "KeyReused", "Keys", "Posted", "Refused",
-           "Request", "reply_of", "rows_again"]  # fmt: skip
+__all__ = [
+    "AppliedPost",
+    "Busy",
+    "Fault",
+    "Inbox",
+    "KeyReused",
+    "PostKeys",
+    "PostRefused",
+    "PostedRows",
+    "Request",
+    "reply_of",
+    "rows_again",
+]  # fmt: skip
 
 
-class Posted(LocalSource):
+class PostedRows(LocalSource):
     """A source whose rows are posted. They come by way of the job's ``Inbox``."""
 
     first = None
     journalled = True
 
-    def __init__(self, where: str, section: Section) -> None:
+    def __init__(self, where: str, section: JobSection) -> None:
         self.where = where
         self.columns = arrow_schema(where, section["schema"])
 
@@ -58,7 +69,7 @@ class Fault(NamedTuple):
     """How many rows are bad for any query."""
 
 
-class Refused(Exception):  # noqa: N818
+class PostRefused(Exception):  # noqa: N818
     """Rows that a query finds bad; nothing was applied."""
 
     def __init__(self, message: str, fault: Fault | None = None) -> None:
@@ -85,7 +96,7 @@ class Request:
     size: int
     key: str | None = None
     digest: str = ""
-    packed: Packed | None = None
+    packed: PackedRows | None = None
     """The rows as they will stand in the journal, if they were packed already."""
     done: Future[dict[str, Any]] = field(default_factory=Future)
 
@@ -139,7 +150,7 @@ class Inbox:
     def submit(self, request: Request) -> Future[dict[str, Any]]:
         """Hand rows to the job; the result is the reply, once the rows are safe on disk."""
         if request.packed is None and not self.full(request.size):
-            request.packed = Packed.of(table_to_bytes(request.table))
+            request.packed = PackedRows.of(table_to_bytes(request.table))
         with self._change:
             if self.failure is not None:
                 raise EngineError(self.failure)
@@ -230,7 +241,7 @@ MOST = 100_000
 SECONDS = 24 * 3600.0
 
 
-class Applied(NamedTuple):
+class AppliedPost(NamedTuple):
     """A request that was applied."""
 
     digest: str
@@ -240,31 +251,31 @@ class Applied(NamedTuple):
     reply: dict[str, Any]
 
 
-class Keys:
+class PostKeys:
     """The last 100,000 keys, or those of 24 hours, whichever are fewer."""
 
     def __init__(self, most: int = MOST, seconds: float = SECONDS) -> None:
         self.most, self.seconds = most, seconds
-        self._known: OrderedDict[str, Applied] = OrderedDict()
+        self._known: OrderedDict[str, AppliedPost] = OrderedDict()
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
         return len(self._known)
 
-    def check(self, key: str, digest: str) -> Applied | None:
+    def check(self, key: str, digest: str) -> AppliedPost | None:
         """What is known of a key; raises KeyReused if it was used for another body."""
         known = self.find(key)
         if known is not None and known.digest != digest:
             raise KeyReused(key)
         return known
 
-    def find(self, key: str) -> Applied | None:
+    def find(self, key: str) -> AppliedPost | None:
         """The request that was applied with this key, if it is remembered."""
         with self._lock:
             self._forget(time.time())
             return self._known.get(key)
 
-    def add(self, key: str, applied: Applied) -> None:
+    def add(self, key: str, applied: AppliedPost) -> None:
         """Remember a request."""
         with self._lock:
             self._known[key] = applied
@@ -287,4 +298,4 @@ class Keys:
     def load(self, text: str) -> None:
         """The inverse of ``save``."""
         with self._lock:
-            self._known = OrderedDict((key, Applied(*rest)) for key, *rest in json.loads(text))
+            self._known = OrderedDict((key, AppliedPost(*rest)) for key, *rest in json.loads(text))

@@ -9,15 +9,59 @@ checkpoint themselves.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import pyarrow as pa
 
+from skyband.data.computed import ComputedColumn
 from skyband.data.letters import LETTERS
+from skyband.errors import QueryError
+from skyband.query.expressions import parse
 
-__all__ = ["LocalSource", "Needed", "Place", "Readers"]
+__all__ = [
+    "ColumnChoice",
+    "LocalSource",
+    "Needed",
+    "Place",
+    "SourceNeeds",
+]
+
+# The ``columns`` of a source in a local job: names of columns, or arithmetic over them -----------
+
+
+class ColumnChoice:
+    """Makes the columns that a job chooses; without a choice, all columns stay as they are."""
+
+    def __init__(self, where: str, columns: Mapping[str, str] | None) -> None:
+        self.columns = columns or {}
+        self.nodes = {}
+        for name, text in self.columns.items():
+            try:
+                self.nodes[name] = parse(text)
+            except QueryError as problem:
+                raise QueryError(
+                    f"{where} columns.{name}: {problem}. A local job computes + - * / of columns; "
+                    "with engine = 'spark' it may be any SQL expression"
+                ) from None
+
+    def of(self, table: pa.Table) -> pa.Table:
+        """The chosen columns of a table."""
+        if not self.columns:
+            return table
+        return pa.table({name: self._column(name, table) for name in self.columns})
+
+    def of_schema(self, schema: pa.Schema) -> pa.Schema:
+        """The chosen columns of tables with this schema."""
+        return self.of(schema.empty_table()).schema if self.columns else schema
+
+    def _column(self, name: str, table: pa.Table) -> pa.ChunkedArray | pa.Array:
+        text = self.columns[name]
+        if text in table.column_names:
+            return table[text]
+        return ComputedColumn(text, self.nodes[name], table.schema).of(table.column)
+
 
 Place: TypeAlias = Any
 Needed: TypeAlias = Callable[[pa.Schema], Sequence[str] | None]
@@ -25,7 +69,7 @@ Needed: TypeAlias = Callable[[pa.Schema], Sequence[str] | None]
 
 
 @dataclass
-class Readers:
+class SourceNeeds:
     """What a source has to know of the queries that read it."""
 
     needed: Needed
@@ -52,7 +96,7 @@ class LocalSource(ABC):
     most: int | None = None
     """At most so many rows in the next batch, whatever the job says; None for no further limit."""
 
-    def read_by(self, readers: Readers) -> None:  # noqa: B027
+    def read_by(self, readers: SourceNeeds) -> None:  # noqa: B027
         """Told once what the queries need."""
 
     @abstractmethod

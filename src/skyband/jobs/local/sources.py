@@ -2,40 +2,84 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 
+from skyband.data.time_axis import MOMENT
 from skyband.embedded.formats import opened
 from skyband.embedded.sources import paths_of
 from skyband.errors import QueryError
 from skyband.jobs.ddl import arrow_schema
-from skyband.jobs.job import Section
-from skyband.jobs.local.chosen import Chosen
-from skyband.jobs.local.files import Files, check_files, is_visible
-from skyband.jobs.local.generated import Rate
-from skyband.jobs.local.messages import Kafka, Socket, check_messages
-from skyband.jobs.local.posts import Posted
-from skyband.jobs.local.source import LocalSource
+from skyband.jobs.job import JobSection
+from skyband.jobs.local.files import FileSource, check_files, is_visible
+from skyband.jobs.local.messages import KafkaSource, Socket, check_messages
+from skyband.jobs.local.posts import PostedRows
+from skyband.jobs.local.source import ColumnChoice, LocalSource, Place
 
-__all__ = ["check_source", "known_columns", "make_source"]
+__all__ = [
+    "Rate",
+    "check_source",
+    "known_columns",
+    "make_source",
+]
+
+# A generated stream as a source of a local job ---------------------------------------------------
 
 
-def make_source(name: str, section: Section, folder: Path) -> LocalSource:
+class Rate(LocalSource):
+    """Rows with a ``timestamp`` and a ``value`` that counts up, at a steady rate.
+
+    A place is the moment at which the stream began, and the next value.
+    """
+
+    first = None
+    schema = pa.schema([("timestamp", MOMENT), ("value", pa.int64())])
+
+    def __init__(self, where: str, section: JobSection) -> None:
+        self.where = where
+        self.rate = section["rows_per_second"] or 1
+        self.rows_per_batch = section["rows_per_batch"]
+        self.chosen = ColumnChoice(where, section["columns"])
+
+    def take(self, place: Place, last: bool) -> tuple[pa.Table, Place] | None:
+        """The rows that are due by now, or the next ``rows_per_batch`` rows."""
+        now = time.time_ns() // 1_000
+        began, value = (now, 0) if place is None else place
+        upto = value + (self.rows_per_batch or 0) or (now - began) * self.rate // 1_000_000
+        if last and place is not None:
+            return None
+        if upto <= value and place is not None:
+            return None
+        end = (began, max(upto, value + 1))
+        return self.again((began, value), end), end
+
+    def again(self, begin: Place, end: Place) -> pa.Table:
+        """The rows between two values."""
+        began, first = end[0], 0 if begin is None else begin[1]
+        values = np.arange(first, end[1], dtype=np.int64)
+        times = began + values * 1_000_000 // self.rate
+        rows = pa.table([times, values], schema=self.schema)
+        return self.chosen.of(rows)
+
+
+def make_source(name: str, section: JobSection, folder: Path) -> LocalSource:
     """The source that a job describes; ``folder`` is the job's checkpoint."""
     where = _where(name)
     if section.kind == "files":
-        return Files(where, section, folder / f"files-{name or 'source'}", name)
+        return FileSource(where, section, folder / f"files-{name or 'source'}", name)
     if section.kind == "rate":
         return Rate(where, section)
     if section.kind == "kafka":
-        return Kafka(where, section, name)
+        return KafkaSource(where, section, name)
     if section.kind == "socket":
         return Socket(where, section, name)
-    return Posted(where, section)
+    return PostedRows(where, section)
 
 
-def check_source(name: str, section: Section, serving: bool) -> None:
+def check_source(name: str, section: JobSection, serving: bool) -> None:
     """Raise QueryError for a source that a local job cannot read; nothing is opened."""
     where = _where(name)
     if section.kind == "files":
@@ -46,12 +90,12 @@ def check_source(name: str, section: Section, serving: bool) -> None:
         arrow_schema(where, section["schema"])
         if not serving:
             raise QueryError(f"{where} of kind 'http' takes rows from a server: use skyband serve")
-    Chosen(where, section["columns"])
+    ColumnChoice(where, section["columns"])
     if section.kind != "files":
         known_columns(name, section)  # the columns that it chooses have to be there
 
 
-def known_columns(name: str, section: Section) -> pa.Schema | None:
+def known_columns(name: str, section: JobSection) -> pa.Schema | None:
     """The columns of a source, as far as the job and the first file tell them."""
     where = _where(name)
     if section.kind == "files":
@@ -67,7 +111,7 @@ def known_columns(name: str, section: Section) -> pa.Schema | None:
         found = arrow_schema(where, section["schema"] or "")
     else:
         return None
-    return None if found is None else Chosen(where, section["columns"]).of_schema(found)
+    return None if found is None else ColumnChoice(where, section["columns"]).of_schema(found)
 
 
 def _where(name: str) -> str:

@@ -1,0 +1,411 @@
+"""The reports that an algorithm keeps, its objects and the view that answers are read from.
+
+One ``fold`` takes rows in stretches of a few thousand. For each stretch it encodes the objects'
+ids, runs the kernel ``advance`` (adds reports and removes expired ones, step by step), calls the
+score function once for all values that changed, and runs the kernel ``settle`` (puts scores into
+the view and reads windows from it). Between stretches an algorithm may drop what can no longer be
+answered. Nothing runs per row in Python, and the score function, even a user's own, is called
+once per stretch.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from skyband.arrays import Codes, Floats, Ints, Mask, Saved, State, grown
+from skyband.contract.checks import integer_option
+from skyband.contract.rows import Windows
+from skyband.contract.runs import Part, Runs, offsets_of
+from skyband.data.column_store import ColumnStore
+from skyband.data.columns import OFFSETS_32, OFFSETS_64, native_dtype, plain, spans, to_numpy
+from skyband.data.flat_state import Form, admitted, require
+from skyband.data.keys import KeyIndex
+from skyband.data.order import sortable
+from skyband.data.packing import prefixed, under
+from skyband.fused.base import REPORTS, FusedSynopsis
+from skyband.fused.kernels.reports import advance, dead_of, values_of
+from skyband.fused.kernels.view import REFILLS, VIEW, View, settle
+from skyband.fused.log import ObjectChanges, ReportLog, ReportRows
+from skyband.kernels.borrow import frozen
+from skyband.kernels.strings import common_prefix, prefix_keys
+from skyband.query.fused import FusedTopK
+
+__all__ = [
+    "NEVER",
+    "STRETCH",
+    "IdKeys",
+    "LiveReports",
+]
+
+# Integers that stand for the ids of objects when ties are broken ---------------------------------
+
+
+class IdKeys:
+    """Keys that never contradict the order of the ids; equal keys leave the order open.
+
+    A number is its own key. The key of text or bytes is the eight bytes after the common prefix of
+    all ids so far. Other types have no key: their ties are broken when an answer is finished.
+
+    >>> keys, names = IdKeys(), pa.array(["client 17", "client 18", "client 172"])
+    >>> keys.narrows(names)
+    True
+    >>> np.argsort(keys.of(names)).tolist()
+    [0, 2, 1]
+    """
+
+    def __init__(self) -> None:
+        self.prefix: npt.NDArray[np.uint8] | None = None
+        """The common prefix of all ids; None until the first id."""
+
+    def narrows(self, ids: pa.Array) -> bool:
+        """Whether these ids (at least one) shorten the common prefix: all keys are then invalid."""
+        if not _is_text(ids.type):
+            return False
+        offsets, octets = spans(plain(ids))
+        known = self.prefix
+        if known is None:
+            known = octets[offsets[0] : offsets[1]]
+        common = common_prefix(_wide(offsets), frozen(octets), frozen(known))
+        if self.prefix is not None and common == len(self.prefix):
+            return False
+        self.prefix = known[:common].copy()
+        return True
+
+    def of(self, ids: pa.Array) -> Ints:
+        """The keys of ids that start with the common prefix."""
+        if native_dtype(ids.type) is not None:
+            return sortable(to_numpy(ids))
+        if not _is_text(ids.type):
+            return np.zeros(len(ids), np.int64)
+        assert self.prefix is not None
+        offsets, octets = spans(plain(ids))
+        return prefix_keys(_wide(offsets), frozen(octets), len(self.prefix))
+
+
+def _wide(offsets: npt.NDArray[np.int32] | Ints) -> Ints:
+    return frozen(offsets.astype(np.int64, copy=False))
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return kind in OFFSETS_32 or kind in OFFSETS_64
+
+
+NEVER = int(np.iinfo(np.int64).min)
+STRETCH = 8192
+"""Rows taken at once, if there are that many: enough to spread the cost of a call."""
+_OBJECT = {"key": 0, "links": -1, "ever": 0, "mark": 0, "points": np.nan, "view": -1, "place": -1}
+"""Arrays with one entry per object, and the initial value of an entry."""
+
+
+class LiveReports(FusedSynopsis):
+    """A log of reports by pane, objects with dense codes, and windows read from a view."""
+
+    shortens = True
+    scans: ClassVar[bool] = True
+    """Whether a view that has become too small is refilled by scanning all scores."""
+
+    def __init__(self, query: FusedTopK) -> None:
+        super().__init__(query)
+        self.aim = integer_option(query.options, "kmax", 4 * query.k + 32, query.k)
+        self.index = KeyIndex()
+        self.work = {"reports_in": 0, "score_updates": 0}
+        self._clear()
+
+    def _clear(self) -> None:
+        """Reset to no reports and no objects."""
+        d = len(self.low)
+        self.ids: ColumnStore | None = None
+        self.serial = 0
+        self.log = ReportLog()
+        self.keys = IdKeys()
+        self.key = np.zeros(0, np.int64)
+        self.links = np.zeros((0, 2), np.int32)
+        self.ever = np.zeros((0, d), np.int32)
+        self.mark = np.zeros(0, np.int64)
+        self.points = np.zeros(0)
+        self.view = np.zeros(0, np.int32)
+        self.place = np.zeros(0, np.int32)
+        self.counters = np.zeros(4, np.int64)
+        self.floor = np.full(1, -np.inf)
+
+    # Panes ------------------------------------------------------------------------------------
+
+    def fold(self, panes: Runs, windows: Windows) -> Runs | None:
+        ids, scores, lengths = self._advance(panes, windows.first, windows.end)
+        if not len(windows):
+            return None
+        some = lengths > 0
+        part = Part(offsets_of(lengths[some]), {self.query.id: ids, "score": scores})
+        group = np.zeros(int(some.sum()), np.int32)
+        return self._promised(Runs(windows.number[some], group, {"rows": part}), windows, some)
+
+    def _promised(self, runs: Runs, windows: Windows, some: Mask) -> Runs:
+        """The partial answer, with its bounds added."""
+        return runs
+
+    def _advance(self, panes: Runs, first: Ints, end: Ints) -> tuple[pa.Array, Floats, Ints]:
+        """Push panes and read windows; returns all answers' ids and scores, and their lengths."""
+        part = panes.parts[REPORTS]
+        step_end = part.offsets[np.searchsorted(panes.stamp, end)]
+        step_first, reads = first, np.ones(len(end), np.bool_)
+        pane = np.repeat(panes.stamp, part.lengths)
+        if len(part) and self.guard is not None:
+            oldest = np.repeat(self._oldest(panes.stamp), part.lengths)
+            self.guard.admit(part["hash"], part["stream"], pane, oldest)
+        if len(panes) and (not len(end) or step_end[-1] < len(part)):
+            # Panes after the last window: one step per pane, since they may hold many rows.
+            extra = part.offsets[1:][part.offsets[1:] > (step_end[-1] if len(end) else 0)]
+            step_end = np.append(step_end, extra)
+            step_first = np.append(step_first, np.full(len(extra), NEVER))
+            reads = np.append(reads, np.zeros(len(extra), np.bool_))
+        ids = [pa.array([], self.id_type)]
+        scores, lengths = [np.zeros(0)], [np.zeros(0, np.int64)]
+        at, row = 0, 0
+        reports = ReportRows(part, pane)
+        while at < len(step_end):
+            within = np.searchsorted(step_end, row + self._room(), side="right")
+            to = max(int(within), at + 1)
+            upto = int(step_end[to - 1])
+            steps = step_end[at:to] - row, step_first[at:to], reads[at:to]
+            found = self._stretch(reports, row, upto, *steps)
+            ids.append(found[0])
+            scores.append(found[1])
+            lengths.append(found[2])
+            at, row = to, upto
+        return pa.concat_arrays(ids), np.concatenate(scores), np.concatenate(lengths)
+
+    def _stretch(
+        self,
+        reports: ReportRows,
+        row: int,
+        upto: int,
+        step_end: Ints,
+        step_first: Ints,
+        reads: Mask,
+    ) -> tuple[pa.Array, Floats, Ints]:
+        """Run some steps; returns the ids and scores read, and the count for each window read."""
+        if upto > row:
+            self._observe(reports, row, upto)
+        rows, log = self._encoded(reports, row, upto), self.log
+        log.begin, log.end, touched, values, present, offsets = advance(
+            rows, step_end, step_first, log.columns, log.begin, log.end, self.links, self.ever,
+            self.mark, self.serial, self.low,
+        )  # fmt: skip
+        self.serial += len(step_end)
+        self.work["reports_in"] += upto - row
+        self.work["score_updates"] += len(touched)
+        codes, points, lengths = self._settle(
+            self._scored(touched, values, present, offsets), reads
+        )
+        self._read(step_first[reads])
+        ids = self._named_ids(codes)
+        self._release(touched)
+        self._drop()
+        return ids, points, lengths[reads]
+
+    def _named_ids(self, codes: Codes) -> pa.Array:
+        return pa.array([], self.id_type) if self.ids is None else self.ids.gather(codes)
+
+    def _scored(self, codes: Codes, values: Floats, present: Mask, offsets: Ints) -> ObjectChanges:
+        scores = self.score(values)
+        alive = present[:, 0]
+        for stream in range(1, len(self.low)):
+            alive = alive | present[:, stream]
+        scores[~alive] = np.nan
+        return ObjectChanges(codes, values, present, scores, offsets)
+
+    def _encoded(
+        self, reports: ReportRows, row: int, upto: int
+    ) -> tuple[Codes, Codes, Floats, Ints]:
+        """Replace the objects of rows by codes, and make room for the rows in the log."""
+        if upto == row:
+            none = frozen(np.zeros(0, np.int32))
+            return none, none, frozen(np.zeros(0)), frozen(np.zeros(0, np.int64))
+        part, pane = reports
+        codes, fresh_rows, fresh = self.index.encode(part["hash"][row:upto])
+        self._reserve(self.index.bound, upto - row)
+        if len(fresh):
+            if self.ids is None:
+                self.ids = ColumnStore(self.id_type)
+            names = part["id"].slice(row, upto - row)
+            self.ids.put(fresh, names, fresh_rows)
+            self._give_keys(fresh)
+        stream, value = part["stream"][row:upto], part["value"][row:upto]
+        return frozen(codes), frozen(stream), frozen(value), frozen(pane[row:upto])
+
+    def _give_keys(self, fresh: Codes) -> None:
+        """Set the keys of new objects; of all objects if their common prefix became shorter."""
+        assert self.ids is not None
+        names = self.ids.gather(fresh)
+        if self.keys.narrows(names):
+            fresh = self.index.codes().astype(np.int32)
+            names = self.ids.gather(fresh)
+        self.key[fresh] = self.keys.of(names)
+
+    def _settle(self, changed: ObjectChanges, reads: Mask) -> tuple[Codes, Floats, Ints]:
+        """Put scores into the view; returns the codes and scores read, and the count per step."""
+        k = self.query.k
+        step, resumed = 0, False
+        codes, points, lengths = [], [], []
+        while step < len(reads):
+            step, found, at, ends = settle(
+                self._best_of_all(), changed.codes, changed.scores, changed.offsets, reads, step,
+                resumed, self.scans, k,
+                self.aim,
+            )  # fmt: skip
+            codes.append(found)
+            points.append(at)
+            lengths.append(np.diff(ends))
+            if step < len(reads):
+                self._refill(step)
+                resumed = True
+        return np.concatenate(codes), np.concatenate(points), np.concatenate(lengths)
+
+    def _best_of_all(self) -> View:
+        """What the kernels of the view work on."""
+        return View(self.points, self.key, self.view, self.place, self.counters, self.floor)
+
+    def _refill(self, step: int) -> None:
+        """Choose a view of at least k objects as of a step; only needed if ``scans`` is False."""
+        raise AssertionError("scores are scanned instead")
+
+    # Objects ----------------------------------------------------------------------------------
+
+    def _reserve(self, objects: int, reports: int) -> None:
+        """Make room for objects with codes below ``objects`` and for ``reports`` more reports."""
+        self.log.reserve(reports, self.links)
+        for name, fill in _OBJECT.items():
+            setattr(self, name, grown(getattr(self, name), max(objects, 64), fill))
+
+    def _release(self, touched: Codes) -> None:
+        """Forget those of the touched objects that have no report left."""
+        self.serial += 1
+        dead = dead_of(touched, self.links, self.mark, self.serial)
+        if len(dead):
+            self.index.release(dead)
+            self.ever[dead] = 0
+
+    def _observe(self, reports: ReportRows, row: int, upto: int) -> None:
+        """Hook: called with rows before they are taken."""
+
+    def _read(self, first: Ints) -> None:
+        """Hook: called with the first panes of windows that were just read."""
+
+    def _room(self) -> int:
+        """Reports that may arrive before something should be dropped."""
+        return STRETCH
+
+    def _drop(self) -> None:
+        """Hook: drop what can no longer be answered, if that is worth the effort."""
+
+    # Reading now ------------------------------------------------------------------------------
+
+    def partial(self, first: int, end: int, group: int | None = None) -> Runs:
+        """The answer over the panes ``[first, end)``, computed from the log alone."""
+        codes, values = self.log.values_within(first, end, self.low)
+        scores = self.score(values)
+        order = np.lexsort((self.key[codes], -scores))
+        k = min(self.query.k, len(order))
+        if len(order) > k:
+            last = order[k - 1]
+            tied = (scores == scores[last]) & (self.key[codes] == self.key[codes[last]])
+            order = np.append(order[:k], order[k:][tied[order[k:]]])
+        runs = 1 if len(order) else 0
+        columns = {self.query.id: self._named_ids(codes[order]), "score": scores[order]}
+        part = Part(offsets_of(np.full(runs, len(order))), columns)
+        return Runs(np.full(runs, end), np.zeros(runs, np.int32), {"rows": part})
+
+    # State ------------------------------------------------------------------------------------
+
+    @property
+    def _parts(self) -> dict[str, Any]:
+        """What has a state of its own, by the prefix of its names in a snapshot."""
+        parts = {"log/": self.log, "index/": self.index, "ids/": self.ids, "guard/": self.guard}
+        return {prefix: part for prefix, part in parts.items() if part is not None}
+
+    def snapshot(self) -> State:
+        arrays: State = {}
+        for prefix, part in self._parts.items():
+            arrays |= prefixed(prefix, part.state())
+        arrays["ever"] = self.ever[: self.index.bound].copy()
+        arrays["work"] = np.array(list(self.work.values()), np.int64)
+        arrays["refills"] = self.counters[REFILLS : REFILLS + 1].copy()
+        return arrays
+
+    def restore(self, arrays: Saved) -> None:
+        self._clear()
+        self.index.restore(under(arrays, "index/"))
+        if ids := under(arrays, "ids/"):
+            self.ids = ColumnStore.from_state(self.id_type, ids)
+        if self.guard is not None:
+            self.guard.restore(under(arrays, "guard/"))
+        bound = self.index.bound
+        self._reserve(bound, 0)
+        require(bound == 0 or (self.ids is not None and len(self.ids) >= bound), "an id is missing")
+        codes = self.index.codes().astype(np.int32)
+        log = under(arrays, "log/")
+        require(np.array_equal(np.unique(log["code"]), codes), "an object has no report")
+        self.log.restore(log, self.links, len(self.low))
+        saved = admitted(arrays, {"ever": self.ever}, {"ever": Form(bound, 0)})
+        self.ever[:bound] = saved["ever"]
+        if len(codes):
+            self._give_keys(codes)
+        self._rescore(codes)
+        done = np.zeros(0, np.int64)
+        work = admitted(arrays, {"work": done}, {"work": Form(len(self.work), 0, 1 << 62)})["work"]
+        self.work = dict(zip(self.work, work.tolist(), strict=True))
+        saved = admitted(arrays, {"refills": done}, {"refills": Form(1)})
+        self.counters[REFILLS] = saved["refills"][0]
+
+    def _rescore(self, codes: Codes) -> None:
+        """Re-read the values of objects from the log, and settle their scores."""
+        values, present = values_of(codes, self.links, self.log.columns, self.low)
+        changed = self._scored(codes, values, present, np.array([0, len(codes)]))
+        self._settle(changed, np.zeros(1, np.bool_))
+
+    def stats(self) -> dict[str, int | float]:
+        held = [*self._parts.values(), *(getattr(self, name) for name in _OBJECT)]
+        return {
+            "retained": self.retained(),
+            "reports": len(self.log),
+            "objects": len(self.index),
+            "state_bytes": sum(int(each.nbytes) for each in held),
+            "refills": int(self.counters[REFILLS]),
+            **self.work,
+        }
+
+    @abstractmethod
+    def retained(self) -> int:
+        """Items kept, as the paper counts them."""
+
+    def _check(self) -> None:
+        code, stream, value, pane, chain = self.log.columns
+        live = range(self.log.begin, self.log.end)
+        assert all(pane[i] <= pane[i + 1] for i in list(live)[:-1])
+        chains: dict[int, list[int]] = {}
+        for i in live:
+            chains.setdefault(int(code[i]), []).append(i)
+        assert sorted(chains) == self.index.codes().tolist()
+        for owner, reports in chains.items():
+            assert self.links[owner].tolist() == [reports[0], reports[-1]]
+            assert chain[reports].tolist() == [*reports[1:], -1]
+            row = np.array([
+                sum((value[i] for i in reports if stream[i] == s), 0.0)
+                if any(stream[i] == s for i in reports) else self.low[s]
+                for s in range(len(self.low))
+            ])  # fmt: skip
+            assert self.points[owner] == self.score(row[None, :])[0]
+            at = self.place[owner]
+            assert (at >= 0) == (self.points[owner] >= self.floor[0])
+            assert at < 0 or self.view[at] == owner
+        scored = np.flatnonzero(~np.isnan(self.points))
+        assert scored.tolist() == sorted(chains)
+        assert int((self.place >= 0).sum()) == self.counters[VIEW]
+        assert self.counters[1] == len(chains)
+        if self.guard is not None:
+            self.guard._check()

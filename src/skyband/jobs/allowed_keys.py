@@ -1,0 +1,164 @@
+"""The keys that each part of a job may have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from skyband.jobs.secrets import FROM_ENV
+
+__all__ = [
+    "DEAD_LETTERS",
+    "ENGINES",
+    "JOB",
+    "METRICS",
+    "SERVE",
+    "SINKS",
+    "SOURCES",
+    "TRIGGER",
+    "KeyTypes",
+]
+
+_NAMES = {
+    str: "text",
+    int: "a whole number",
+    bool: "true or false",
+    dict: "a table",
+    list: "a list",
+}
+
+
+@dataclass(frozen=True)
+class KeyTypes:
+    """The keys of a table and their types; ``paths`` are relative to the job's folder."""
+
+    needed: Mapping[str, type] = field(default_factory=dict)
+    optional: Mapping[str, type] = field(default_factory=dict)
+    paths: tuple[str, ...] = ()
+
+    @property
+    def known(self) -> dict[str, type]:
+        """All keys; some may be given as ``NAME_env``, which names variables of the environment."""
+        plain = {**self.needed, **self.optional}
+        return plain | {f"{name}_env": plain[name] for name in FROM_ENV if name in plain}
+
+    def lacks(self, told: Mapping[str, Any]) -> list[str]:
+        """The keys that are needed and missing."""
+        return [
+            n for n in self.needed if n not in told and not (n in FROM_ENV and f"{n}_env" in told)
+        ]
+
+    def good(self, told: Any) -> dict[str, Any]:
+        """The settings that are known and have the right type."""
+        known = self.known
+        given = told if isinstance(told, Mapping) else {}
+        return {n: value for n, value in given.items() if n in known and _fits(value, known[n])}
+
+    def problems(self, where: str, told: Any) -> list[str]:
+        """The keys that are missing, unknown or of the wrong type."""
+        known = self.known
+        if not isinstance(told, Mapping):
+            return [f"{where} must be a table, not {told!r}"]
+        listed = ", ".join(known)
+        unknown = [n for n in told if n not in known]
+        found = [f"{where} has no key {name!r}; its keys are {listed}" for name in unknown]
+        for name in self.lacks(told):
+            other = f", or {name}_env" if name in FROM_ENV else ""
+            found.append(f"{where} needs {name!r}{other}; its keys are {listed}")
+        for name, value in told.items():
+            kind = known.get(name, object)
+            if not _fits(value, kind):
+                found.append(f"{where} {name} must be {_NAMES[kind]}, not {_given(name, value)}")
+        return found
+
+
+def _given(name: str, value: Any) -> str:
+    """A wrong value for a message, unless it may be a secret."""
+    return type(value).__name__ if name in FROM_ENV or "dsn" in name else repr(value)
+
+
+def _fits(value: Any, kind: type) -> bool:
+    return isinstance(value, kind) and not (kind is int and isinstance(value, bool))
+
+
+ENGINES = ("local", "spark")
+
+JOB = KeyTypes(
+    {"name": str, "checkpoint": str},
+    {
+        "engine": str,
+        "query": dict,
+        "queries": dict,
+        "sink": dict,
+        "serve": dict,
+        "history": int,
+        "source": dict,
+        "sources": dict,
+        "trigger": dict,
+        "dead_letters": dict,
+        "metrics": dict,
+        "shards": int,
+        "on_bad": str,
+        "ahead": str,
+        "changes": bool,
+        "master": str,
+        "spark": dict,
+    },
+)
+TRIGGER = KeyTypes(optional={"every": str, "once": bool, "close": bool})
+SERVE = KeyTypes(optional={"history": int})
+METRICS = KeyTypes({"port": int}, {"host": str})
+
+_VALUES: dict[str, type] = {
+    "format": str,
+    "schema": str,
+    "avro_schema": str,
+    "columns": dict,
+    "reader": str,
+}
+"""How the values of messages are read: JSON with ``schema``, Avro with a schema file."""
+SOURCES = {
+    "files": KeyTypes(
+        {"path": str},
+        {
+            "format": str,
+            "schema": str,
+            "columns": dict,
+            "options": dict,
+            "storage": dict,
+            "files_per_batch": int,
+            "rows_per_batch": int,
+            "reader": str,
+        },
+        ("path",),
+    ),
+    "http": KeyTypes({"schema": str}),
+    "kafka": KeyTypes(
+        {"servers": str, "topic": str},
+        {**_VALUES, "options": dict, "starting": str, "rows_per_batch": int},
+        ("avro_schema",),
+    ),
+    "rate": KeyTypes({"columns": dict}, {"rows_per_second": int, "rows_per_batch": int}),
+    "socket": KeyTypes({"host": str, "port": int}, _VALUES, ("avro_schema",)),
+}
+_SINKS = {
+    "console": KeyTypes(optional={"rows": int}),
+    "files": KeyTypes({"path": str}, {"format": str}, ("path",)),
+    "http": KeyTypes(
+        {"url": str},
+        {"headers": dict, "retries": int, "timeout": str, "undelivered": str},
+        ("undelivered",),
+    ),
+    "kafka": KeyTypes({"servers": str, "topic": str}, {"key": str, "options": dict, "writer": str}),
+    "postgres": KeyTypes({"table": str}, {"dsn": str, "dsn_env": str}),
+    "table": KeyTypes(
+        {"table": str}, {"path": str, "format": str, "current": bool, "options": dict}, ("path",)
+    ),
+}
+SINKS = {
+    name: KeyTypes(keys.needed, {**keys.optional, "changes": list}, keys.paths)
+    for name, keys in _SINKS.items()
+}
+"""A sink may ask for some kinds of changes, with their rows, instead of whole answers."""
+DEAD_LETTERS = {name: _SINKS[name] for name in ("console", "files", "kafka")}

@@ -1,0 +1,678 @@
+"""Runs a job in this process: read a batch, answer it, enter it, write what came of it.
+
+    posted rows ─┐
+    sources ─────┴► apply in memory ─► enter in the checkpoint ─► sinks ─► letters ─► observer
+                    (one batch after    (one sync for all posts               │
+                     the other)          that waited)                        reply
+                                      └──────── while the next rows are applied, if served ───┘
+
+A batch is judged when it is applied, before it is entered: one that is refused leaves no trace. It
+is entered before anybody sees what came of it, so a crash takes nothing back. After a crash the
+batches since the last snapshot are applied once more, under the same numbers, which sinks know.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from skyband.answers.answer import Answer
+from skyband.answers.changes import Kinds
+from skyband.data.arrow_store import table_to_bytes
+from skyband.data.letters import LETTERS, refuse
+from skyband.embedded.monitor import Monitor
+from skyband.embedded.snapshots import BoardDiff
+from skyband.errors import DataError, EngineError, SkybandError
+from skyband.jobs.job import Job
+from skyband.jobs.limits import row_limits
+from skyband.jobs.local.checkpoint import Batch, Checkpoint
+from skyband.jobs.local.journal import PackedRows
+from skyband.jobs.local.letters import BatchJudge, Letters, letters_of
+from skyband.jobs.local.posts import (
+    AppliedPost,
+    Inbox,
+    KeyReused,
+    PostedRows,
+    PostKeys,
+    PostRefused,
+    Request,
+    reply_of,
+    rows_again,
+)
+from skyband.jobs.local.source import LocalSource, Place, SourceNeeds
+from skyband.jobs.local.sources import make_source
+from skyband.jobs.report import Report, changed_lines
+from skyband.jobs.sinks.base import Sink, TableRows, written
+from skyband.jobs.sinks.files import sink_of
+from skyband.jobs.stopping import Stop
+from skyband.window import CountWindow, parse_duration
+
+__all__ = ["BatchOutcome", "JobProgress", "LocalJob", "Observer", "rows_for", "run_local"]
+
+log = logging.getLogger("skyband.jobs")
+
+_SAVE_EVERY = 10.0
+"""Seconds between snapshots."""
+_SAVE_SHARE = 20
+"""A snapshot waits for so many times what the last one took: at most a twentieth of the time."""
+_SAVE_BYTES = 256 << 20
+"""Bytes of journal after which a snapshot is taken in any case."""
+_LOOK = 0.1
+"""Seconds between looks at the sources when they have nothing new."""
+
+
+@dataclass
+class JobProgress:
+    """What a job has done since it was started."""
+
+    batches: int = 0
+    rows: int = 0
+    windows: int = 0
+    saves: int = 0
+    saving: float = 0.0
+    """Seconds spent on snapshots."""
+    unread: int = 0
+    """Records that could not be read, or that no query could take."""
+    late: int = 0
+    """Late rows, and below bad ones: of several queries, those of the query that has most."""
+    bad: int = 0
+    state_bytes: int = 0
+    replayed: int = 0
+    """Batches that were applied once more after a crash."""
+    began: float = field(default_factory=time.monotonic)
+    newest: dict[str, Answer] = field(default_factory=dict)
+    """The last answer of each query that has rows."""
+
+    def report(self) -> Report:
+        """The same for those who look at the job."""
+        rate = self.rows / max(time.monotonic() - self.began, 1e-9)
+        answers = {name: answer.table for name, answer in self.newest.items()}
+        return Report(
+            self.batches - 1,
+            self.rows + self.unread,
+            rate,
+            late=self.late,
+            bad=self.bad + self.unread,
+            windows=self.windows,
+            state_bytes=self.state_bytes,
+            answers=answers,
+        )
+
+
+def run_local(
+    job: Job, told: Callable[[JobProgress], None] | None = None, seconds: float | None = None
+) -> JobProgress:
+    """Run a job until it ends, is interrupted, or has run for some seconds.
+
+    Answers already written stay valid.
+    """
+    with Stop() as stop:
+        running = LocalJob(job)
+        stop.listen()
+        stop.after(seconds)
+        try:
+            for progress in running.steps(stop.asked):
+                if told is not None:
+                    told(progress)
+        finally:
+            running.close()
+    return running.progress
+
+
+@dataclass
+class BatchOutcome:
+    """What came of a batch that was applied."""
+
+    batch: Batch
+    answers: list[Answer] = field(default_factory=list)
+    letters: pa.Table = field(default_factory=LETTERS.empty_table)
+
+
+@dataclass
+class Group:
+    """Batches that are entered together, and the requests that wait for it."""
+
+    outcomes: list[BatchOutcome] = field(default_factory=list)
+    replies: list[tuple[Request, dict[str, Any] | Exception]] = field(default_factory=list)
+    stats: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """The counts of each query afterwards."""
+
+
+class Observer(Protocol):
+    """Sees what a served job does. Such a job goes on when one of its sources stops."""
+
+    def applied(self, source: str, table: pa.Table, latest: int) -> None:
+        """Rows of a source were applied; a time after ``latest`` was too far ahead of the clock.
+
+        Called by the job's thread, in which the next two come as well.
+        """
+
+    def stopped(self, source: str, problem: Exception) -> None:
+        """A source stopped for good."""
+
+    def saving(self) -> None:
+        """A snapshot is about to be taken."""
+
+    def entered(self, outcomes: Sequence[BatchOutcome], stats: dict[str, dict[str, Any]]) -> None:
+        """What came of some batches is safe, and sinks have it. Called by one other thread."""
+
+
+class LocalJob:
+    """A job in this process."""
+
+    def __init__(
+        self,
+        job: Job,
+        observer: Observer | None = None,
+        inbox: Inbox | None = None,
+        save_bytes: int = _SAVE_BYTES,
+        sources: Mapping[str, LocalSource] | None = None,
+    ) -> None:
+        """``sources`` are given where the job does not say what to read."""
+        self.job, self.observer, self.save_bytes = job, observer, save_bytes
+        self.inbox = inbox or Inbox()
+        self.keys = PostKeys()
+        fingerprints = {name: query.fingerprint for name, query in job.queries.items()}
+        self.checkpoint = Checkpoint(job.checkpoint, job.name, fingerprints, job.reads, job.columns)
+        try:
+            self._begin(sources)
+        except BaseException:
+            self.close()
+            raise
+
+    sources: Mapping[str, LocalSource] = {}
+
+    def _begin(self, sources: Mapping[str, LocalSource] | None) -> None:
+        job = self.job
+        self.sources = sources or {
+            name: make_source(name, section, self.checkpoint.folder)
+            for name, section in job.sources.items()
+        }
+        self._reading = [name for name, each in self.sources.items() if not _is_posted(each)]
+        """The sources that are read, until they stop."""
+        shown = {name for name in job.sinks if not (self.observer and _is_console(job, name))}
+        self.sinks: dict[str, Sink[TableRows]] = {name: sink_of(job, name) for name in shown}
+        self.limits = row_limits(job, self.sinks)
+        self.judge, self.letters = BatchJudge(job, self.limits), Letters(job)
+        self.progress = JobProgress()
+        self.places: dict[str, Place] = {name: each.first for name, each in self.sources.items()}
+        self.batch, self.answers, self.unread = -1, 0, 0
+        """The last batch, and how many answers and unread records there were up to it."""
+        self.rows = dict.fromkeys(self.sources, 0)
+        """The rows of each source."""
+        self.renumbered = False
+        """Whether answers have other numbers than before, because the queries are others."""
+        self.monitor = Monitor(job.asked, on_bad=job.on_bad)
+        self._pool = None if self.observer is None else ThreadPoolExecutor(1, "skyband-commit")
+        self._flight: Future[None] | None = None
+        self._saved, self._cost = time.monotonic(), 0.0
+        self._refers = False
+        """Whether there are batches since the last snapshot that would have to be read again."""
+        self._replayed = False
+        for name, source in self.sources.items():
+            bound, needed = partial(self.bound, name), partial(self._needed, name)
+            source.read_by(SourceNeeds(needed, self._time(name), bound, job.on_bad == "skip"))
+        self._changed = self._resume()
+        self._stats = self._counted()
+        self._late, self._bad = (
+            max(int(each[what]) for each in self._stats.values())
+            for what in ("rows_late", "rows_bad")
+        )
+        """Late and bad rows of earlier starts."""
+
+    # Running -----------------------------------------------------------------------------------
+
+    def steps(self, stopped: Callable[[], bool]) -> Generator[JobProgress, None, None]:
+        """Work batch by batch until all is read, or until ``stopped``."""
+        try:
+            yield from self.replay()
+            once = bool(self.job.trigger.get("once")) and len(self._reading) == len(self.sources)
+            while not stopped() or not self.inbox.quiet:
+                began = time.monotonic()
+                if self._next(once):
+                    yield self.progress
+                elif once:
+                    self._close()
+                    yield self.progress
+                    break
+                else:
+                    self._wait(began, stopped)
+            self._settle()
+            self._save()
+        finally:
+            self.close()
+
+    def replay(self) -> Generator[JobProgress, None, None]:
+        """Apply the batches again that were entered since the last snapshot; called once."""
+        if self._replayed:
+            return
+        self._replayed = True
+        batches = self.checkpoint.batches(self.batch)
+        for sink in self.sinks.values():
+            sink.open(self.checkpoint.run)
+        self.letters.open(self.checkpoint.run)
+        answers = 0
+        for batch in batches:
+            answers = max(answers, batch.answers)
+            self.progress.replayed += 1
+            outcome = self._again(batch)
+            self._finish(outcome)
+            if self.observer is not None:
+                self.observer.entered([outcome], self.stats)
+            yield self.progress
+        if self._changed is not None:
+            for line in changed_lines(self._changed):
+                log.warning("%s: %s", self.job.name, line)
+            # The queries are others, so the same number may have meant another answer.
+            self.answers, self.renumbered = max(self.answers, answers) + 1, True
+            self._save()
+        self.checkpoint.adopt()
+
+    def close(self) -> None:
+        """Let go of files and connections, without saving the state."""
+        if getattr(self, "_pool", None) is not None:
+            self._pool.shutdown()  # type: ignore[union-attr]
+        for source in self.sources.values():
+            with suppress(Exception):
+                source.close()
+        self.checkpoint.close()
+
+    def _next(self, last: bool) -> bool:
+        """Apply the requests that wait, and the next batch of the source furthest behind."""
+        group = self._requests(self.inbox.next())
+        for name in self.monitor.board.in_turn(self._reading):
+            try:
+                outcomes = self._read(name, last)
+            except Exception as problem:
+                if self.observer is None:
+                    raise
+                self._reading.remove(name)
+                self.observer.stopped(name, problem)
+                continue
+            if outcomes:
+                group.outcomes += outcomes
+                break
+        if not group.outcomes and not group.replies:
+            return False
+        group.stats = self.stats
+        self._commit(group)
+        if self._due():
+            self._settle()
+            self._save()
+        return True
+
+    def _wait(self, began: float, stopped: Callable[[], bool]) -> None:
+        every = self.job.trigger.get("every")
+        seconds = _LOOK if every is None else parse_duration(every, "[trigger] every") / 1e6
+        while not stopped() and self.inbox.quiet and time.monotonic() < began + seconds:
+            if self._flight is not None and self._flight.done():
+                self._settle()
+            self.inbox.wait(min(_LOOK, seconds))
+
+    def _close(self) -> None:
+        """Answer the last windows of a finite job, if it asks for that."""
+        if self.job.trigger.get("close"):
+            self._commit(Group([self._apply(Batch(self.batch + 1), None)], stats=self.stats))
+
+    # Applying ----------------------------------------------------------------------------------
+
+    def _read(self, name: str, last: bool) -> list[BatchOutcome]:
+        """Read and apply the next batch of a source; empty if there is nothing new.
+
+        Where bad records are left out, a batch that no query can take is parted, until what is
+        left of it is one record: that one is left out.
+        """
+        source = self.sources[name]
+        while True:
+            found = source.take(self.places[name], last)
+            if found is None:
+                source.most = None
+                return []
+            table, end = found
+            unread = source.unread()
+            if unread.num_rows and self.job.on_bad == "raise":
+                refuse(unread, unread.num_rows)
+            batch = Batch(self.batch + 1, name, self.places[name], end)
+            try:
+                if source.journalled:
+                    outcomes = self._journalled(batch, table)
+                else:
+                    outcomes = [self._apply(batch, table)]
+            except (DataError, EngineError) as problem:
+                if self.job.on_bad == "raise":
+                    raise
+                half = table.num_rows // 2
+                if half and source.most != half:  # a source that cannot read less is asked once
+                    source.most = half
+                    continue
+                batch.skipped = str(problem)
+                outcomes = [self._apply(batch, table)]
+            source.most = None if source.most is None else source.most * 4
+            return outcomes
+
+    def _journalled(self, batch: Batch, table: pa.Table) -> list[BatchOutcome]:
+        """Apply rows that cannot be read again, in as many parts as are needed."""
+        assert batch.source is not None
+        batch.unread = self.sources[batch.source].unread().to_pylist()
+        outcomes: list[BatchOutcome] = []
+        parts = deque([table])
+        while parts:
+            part = parts.popleft()
+            one = Batch(self.batch + 1, batch.source, clock=batch.clock)
+            one.begin, one.end, one.unread = batch.begin, batch.end, batch.unread
+            one.rows = PackedRows.of(table_to_bytes(part))
+            try:
+                outcomes.append(self._apply(one, part))
+            except (DataError, EngineError) as problem:
+                if self.job.on_bad == "raise":
+                    raise
+                half = part.num_rows // 2
+                if half:
+                    parts.extendleft([part.slice(half), part.slice(0, half)])
+                    continue
+                one.skipped = str(problem)
+                outcomes.append(self._apply(one, part))
+            batch.unread = []
+        return outcomes
+
+    def _requests(self, requests: Sequence[Request]) -> Group:
+        """Apply requests."""
+        group = Group()
+        for request in requests:
+            try:
+                reply, outcome = self._request(request)
+            except (PostRefused, KeyReused) as problem:
+                group.replies.append((request, problem))
+            else:
+                group.replies.append((request, reply))
+                group.outcomes += [] if outcome is None else [outcome]
+        return group
+
+    def _request(self, request: Request) -> tuple[dict[str, Any], BatchOutcome | None]:
+        """Apply one request; its reply."""
+        if request.key is not None:
+            known = self.keys.check(request.key, request.digest)
+            if known is not None:
+                return known.reply, None
+        batch = Batch(self.batch + 1, request.source, rows=request.packed)
+        find = partial(self.judge.first_fault, request.source, request.table, batch.clock)
+        before = self._stats
+        try:
+            outcome = self._apply(batch, request.table)
+        except DataError as problem:
+            raise PostRefused(str(problem), find()) from None
+        except SkybandError as problem:
+            raise PostRefused(str(problem)) from None
+        reply = reply_of(request.table, before, self._stats, find)
+        batch.request = {"reply": reply}
+        if request.key is not None:
+            batch.request |= {"key": request.key, "digest": request.digest}
+            self.keys.add(request.key, AppliedPost(request.digest, batch.clock, reply))
+        return reply, outcome
+
+    def _again(self, batch: Batch) -> BatchOutcome:
+        """Apply a batch that was entered before."""
+        if batch.source is None:
+            return self._apply(batch, None)
+        source = self.sources.get(batch.source)
+        if source is None:
+            raise EngineError(
+                f"the job has no source {batch.source!r}, but the checkpoint has rows of it that "
+                "were not saved; put the source back"
+            )
+        if batch.rows is None:
+            return self._apply(batch, source.again(batch.begin, batch.end))
+        where = f"[sources.{batch.source}]" if batch.source else "[source]"
+        table = rows_again(where, batch.rows.rows, source.columns)
+        if batch.request is not None and "key" in batch.request:
+            told = batch.request
+            self.keys.add(told["key"], AppliedPost(told["digest"], batch.clock, told["reply"]))
+        return self._apply(batch, table)
+
+    def _apply(self, batch: Batch, table: pa.Table | None) -> BatchOutcome:
+        """Apply a batch in memory. If that raises an error, nothing has changed."""
+        outcome, name, before = BatchOutcome(batch), batch.source, self._stats
+        if table is None:
+            outcome.answers = self.monitor.flush()
+        elif table.num_rows and batch.skipped is None:
+            self.monitor.board.limit(self.limits, batch.clock)
+            outcome.answers = self.monitor.push({name: table} if name else table)
+        rows = 0 if table is None else table.num_rows
+        self._stats = self._counted() if rows or table is None else before
+        if table is not None:
+            assert name is not None
+            outcome.letters = self._letters_of(batch, table, before)
+            lost = len(batch.unread) if batch.rows else self.sources[name].unread().num_rows
+            lost += rows if batch.skipped is not None else 0
+            self.unread += lost
+            self.progress.unread += lost
+            self.places[name] = batch.end
+            self.rows[name] += rows
+            if self.observer is not None:
+                self.observer.applied(name, table, self._latest(batch.clock))
+            self._refers |= batch.rows is None
+        self.answers += len(outcome.answers)
+        self.batch, batch.answers = batch.number, self.answers
+        self._note(rows, outcome.answers)
+        return outcome
+
+    def _note(self, rows: int, answers: Sequence[Answer]) -> None:
+        progress, stats = self.progress, self._stats.values()
+        progress.batches += 1
+        progress.rows += rows
+        progress.windows += len(answers)
+        progress.late = max(int(each["rows_late"]) for each in stats) - self._late
+        progress.bad = max(int(each["rows_bad"]) for each in stats) - self._bad
+        progress.state_bytes = sum(int(each["state_bytes"]) for each in stats)
+        for answer in answers:
+            if answer.table.num_rows:
+                progress.newest[answer.name or next(iter(self.job.queries))] = answer
+
+    def _letters_of(self, batch: Batch, table: pa.Table, before: Mapping[str, Any]) -> pa.Table:
+        """The dead letters of a batch; none if the job has no place for them."""
+        if self.letters.sink is None:
+            return LETTERS.empty_table()
+        assert batch.source is not None
+        source = self.sources[batch.source]
+        if batch.rows is None:
+            unread, origin = source.unread(), source.origin()
+        else:
+            unread, origin = pa.Table.from_pylist(batch.unread, LETTERS), {}
+        now = self._stats
+        worse = [name for name in now if now[name]["rows_bad"] > before[name]["rows_bad"]]
+        given = batch.source, table
+        if batch.skipped is not None:
+            reasons = [batch.skipped] * table.num_rows
+            bad = letters_of(*given, list(range(table.num_rows)), reasons, origin)
+        elif worse:
+            bad = self.judge.letters(*given, worse, origin, batch.clock)
+        else:
+            return unread
+        return pa.concat_tables([unread, bad])
+
+    def _latest(self, clock: float) -> int:
+        """The greatest time that is not too far ahead of the clock, in ticks."""
+        ahead = next(iter(self.limits.values())).ahead
+        return 2**63 - 1 if ahead is None else int(clock * 1e6) + ahead
+
+    # Entering ----------------------------------------------------------------------------------
+
+    def _commit(self, group: Group) -> None:
+        """Enter batches and write what came of them; of a served job in another thread."""
+        if self._pool is None:
+            self._enter(group)
+            return
+        self._settle()  # one group is on its way while another one is applied
+        self._flight = self._pool.submit(self._enter, group)
+
+    def _settle(self) -> None:
+        """Wait until everything that was applied is safe; raises what went wrong."""
+        flight, self._flight = self._flight, None
+        if flight is not None:
+            flight.result()
+
+    def _enter(self, group: Group) -> None:
+        if group.outcomes:
+            self.checkpoint.enter([outcome.batch for outcome in group.outcomes])
+        for outcome in group.outcomes:
+            self._finish(outcome)
+        if self.observer is not None:
+            self.observer.entered(group.outcomes, group.stats)
+        self.inbox.forget(len(group.replies))
+        for request, reply in group.replies:
+            if request.done.done():
+                continue  # it failed in the meantime
+            if isinstance(reply, Exception):
+                request.done.set_exception(reply)
+            else:
+                request.done.set_result(reply)
+
+    def _finish(self, outcome: BatchOutcome) -> None:
+        """Write what came of a batch; a sink leaves out a batch that it has."""
+        number = outcome.batch.number
+        for name, sink in self.sinks.items():
+            mine = [answer for answer in outcome.answers if answer.name in (None, name)]
+            if mine or outcome.batch.rows is None:
+                written(sink, number, rows_for(self.job, name, mine))
+        self.letters.write(number, outcome.letters)
+
+    # Rows --------------------------------------------------------------------------------------
+
+    def _needed(self, source: str, schema: pa.Schema) -> list[str] | None:
+        """The columns that the queries need of a source; dead letters need all of them."""
+        if self.job.dead_letters is not None:
+            return None
+        wanted = self.monitor.board.needed(source, schema)
+        return [name for name in schema.names if name in wanted]
+
+    def bound(self, source: str) -> pa.Schema:
+        """The columns of a source that the queries have read, and their types."""
+        kinds = {
+            each.name: each
+            for session in self.monitor.board.sessions
+            for each in session.bound.get(source, ())
+        }
+        return pa.schema(list(kinds.values()))
+
+    def _time(self, source: str) -> str | None:
+        """The column of time, if all queries of a source have the same."""
+        found = {
+            None if isinstance(query.window, CountWindow) else query.time_of(source or None)
+            for query in self.job.queries.values()
+            if not source or source in query.sources
+        }
+        return next(iter(found)) if len(found) == 1 else None
+
+    def _counted(self) -> dict[str, dict[str, Any]]:
+        """The monitor's counts, by query."""
+        stats = self.monitor.stats()
+        return {name: stats if self.job.alone else stats[name] for name in self.job.queries}
+
+    @property
+    def stats(self) -> dict[str, dict[str, Any]]:
+        """The counts of each query; what could not be read is a bad row of all of them."""
+        lost = self.unread
+        more = ("rows_in", "rows_bad")
+        return {
+            name: {**each, **{what: each[what] + lost for what in more}}
+            for name, each in self._stats.items()
+        }
+
+    # State -------------------------------------------------------------------------------------
+
+    def _resume(self) -> BoardDiff | None:
+        """Go on from the last snapshot; which queries are new since, and which are gone."""
+        saved = self.checkpoint.load()
+        before, now = self.checkpoint.known, list(self.job.queries)
+        diff = BoardDiff(
+            {name: None for name in now if name not in before},
+            [name for name in before if name not in now],
+        )
+        if saved is not None:
+            header, blob = saved
+            for name in self.sources:
+                if name not in header["places"]:
+                    raise EngineError(
+                        f"source {name!r} is new, but the checkpoint {self.job.checkpoint!r} is "
+                        "kept; give the job a new checkpoint to read another source"
+                    )
+            self.places |= header["places"]
+            self.batch, self.answers = header["batch"], header["answers"]
+            self.unread = header["unread"]
+            self.rows |= header["rows"]
+            self.keys.load(header["keys"])
+            self.monitor, diff = Monitor.resume(blob, self.job.asked, self.job.on_bad)
+        for session in self.monitor.board.sessions:
+            for name, source in self.sources.items():
+                if source.columns is not None and name in session.bound:
+                    with session.named():
+                        session.bind(name, source.columns)
+        return diff if any(diff) else None
+
+    def _due(self) -> bool:
+        if self.checkpoint.journal_bytes > self.save_bytes:
+            return True
+        waited = time.monotonic() - self._saved
+        return self._refers and waited >= max(_SAVE_EVERY, _SAVE_SHARE * self._cost)
+
+    def _save(self) -> None:
+        """Save the state, so that a restart need not apply again what came before."""
+        if self.batch < 0:
+            return
+        began = time.monotonic()
+        if self.observer is not None:
+            self.observer.saving()
+        header = {
+            "places": self.places,
+            "answers": self.answers,
+            "unread": self.unread,
+            "rows": self.rows,
+            "keys": self.keys.save(),
+        }
+        self.checkpoint.save(self.batch, header, self.monitor.snapshot())
+        self._refers, self._saved = False, time.monotonic()
+        self._cost = self._saved - began
+        self.progress.saves += 1
+        self.progress.saving += self._cost
+
+
+def _is_posted(source: LocalSource) -> bool:
+    return isinstance(source, PostedRows)
+
+
+def _is_console(job: Job, name: str) -> bool:
+    """Whether a query is shown on the console: a page takes its place."""
+    return job.sinks[name].kind == "console"
+
+
+def rows_for(job: Job, query: str, answers: list[Answer]) -> TableRows:
+    """What a query's sink is given: the tables of its answers, or the changes."""
+    asked = job.changes_of(query)
+    if not asked:
+        tables = [answer.table for answer in answers]
+    else:
+        kinds = None if isinstance(asked, bool) else asked
+        found = (_changes(answer, kinds) for answer in answers)
+        tables = [table for table in found if table.num_rows]
+    schema = tables[0].schema if tables else pa.schema([])
+    return TableRows(tables, schema)
+
+
+def _changes(answer: Answer, kinds: Kinds | None) -> pa.Table:
+    """The changes of an answer, with the edges of its window; of some kinds, with their rows."""
+    found = answer.changes if kinds is None else answer.alerts(kinds)
+    edges = {
+        name: pa.array([value] * found.num_rows, answer.table.schema.field(name).type)
+        for name, value in (("window_start", answer.start), ("window_end", answer.end))
+    }
+    fields = [answer.table.schema.field(name) for name in edges]
+    return pa.table([*edges.values(), *found.columns], schema=pa.schema([*fields, *found.schema]))

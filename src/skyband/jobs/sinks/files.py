@@ -1,0 +1,191 @@
+"""Sinks of a job; this module writes files, and to the console.
+
+| sink     | how                                                            | guarantee        |
+|----------|----------------------------------------------------------------|------------------|
+| files    | one file per query, run and batch, renamed when it is complete | each window once |
+| postgres | a ledger by run in the transaction that writes the rows        | each window once |
+| table    | whole windows replace those of the same end                    | each window once |
+| kafka    | a transaction that holds the run and the batch                 | each window once |
+| kafka    | with ``writer = "spark"``, Spark's own client                  | at least once    |
+| http     | a message per window, repeated until it is accepted            | at least once    |
+| console  | the rows as JSON lines                                         | at least once    |
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.fs
+import pyarrow.parquet
+
+from skyband.data.durable import PRIVATE, sync
+from skyband.data.json_text import json_text
+from skyband.errors import EngineError
+from skyband.jobs.job import Job, JobSection
+from skyband.jobs.limits import YEARS
+from skyband.jobs.places import check_folder, folder_of
+from skyband.jobs.sinks.base import Sink, SinkRows
+from skyband.jobs.sinks.kafka import KafkaSink
+from skyband.jobs.sinks.postgres import Postgres
+from skyband.jobs.sinks.webhook import Webhook
+from skyband.window import CountWindow
+
+__all__ = ["Console", "FilesSink", "make_sink", "sink_of"]
+
+
+def sink_of(job: Job, name: str) -> Sink[Any]:
+    """The sink of a query. A window is that of one group if groups count their own arrivals."""
+    query = job.queries[name]
+    groups = query.groups if isinstance(query.window, CountWindow) else ()
+    return make_sink(job.sinks[name], job.where_sink(name), job.name, name, groups=groups)
+
+
+def make_sink(
+    section: JobSection,
+    where: str,
+    job: str,
+    query: str,
+    form: str = "parquet",
+    groups: Sequence[str] = (),
+) -> Sink[Any]:
+    """The sink that a job describes; ``form`` is the file format if the job gives none.
+
+    A window is known by its end and these columns of ``groups``. Files of dead letters are for
+    their user only: they hold rows as they came.
+    """
+    if section.kind == "postgres":
+        writer = query if query == job else f"{job}/{query}"
+        told = section["dsn"], section["dsn_env"], section["table"]
+        return Postgres(*told, writer, where, groups)
+    if section.kind == "files":
+        letters = where == "[dead_letters]"
+        return FilesSink(where, section["path"], query, section["format"] or form, letters)
+    if section.kind == "http":
+        return Webhook(where, section, job, query, groups)
+    if section.kind == "console":
+        return Console(where, job, query, section["rows"])
+    if section.kind == "kafka" and section["writer"] != "spark":
+        return KafkaSink(where, section, query)
+    from skyband.jobs.sinks import on_spark as spark_sinks
+
+    return spark_sinks.make_sink(section, where, query)
+
+
+class Console:
+    """Standard output, as JSON lines; at least once. ``most`` limits the rows of a batch."""
+
+    refuses = (YEARS,)
+
+    def __init__(self, where: str, job: str, query: str, most: int | None) -> None:
+        self.where = where
+        self.named = {"job": job, "query": query}
+        self.most = most
+
+    def open(self, run: str) -> None:
+        """Nothing to prepare."""
+
+    def write(self, batch: int, rows: SinkRows) -> None:
+        """Show the rows of a batch."""
+        left = self.most
+        for table in rows.tables():
+            shown = table if left is None else table.slice(0, left)
+            for row in shown.to_pylist():
+                sys.stdout.write(json_text({**self.named, **row}) + "\n")
+            left = None if left is None else left - shown.num_rows
+        if rows:
+            sys.stdout.flush()
+
+
+# Files --------------------------------------------------------------------------------------------
+
+
+class FilesSink:
+    """A folder with one file per query, run and batch.
+
+    A file is written under a hidden name, synced, and renamed: readers see either all of a batch or
+    none of it, and a batch that is retried replaces its file.
+    """
+
+    def __init__(self, where: str, path: str, query: str, form: str, own: bool = False) -> None:
+        self.where = where
+        self.query = quote(query, safe="")
+        self.form = form
+        self.refuses = (YEARS,) if form == "json" else ()
+        self.own = own
+        """Whether the files are for their user only."""
+        self.run = ""
+        self.system, self.folder = folder_of(where, path)
+        self._tidy = False
+
+    def open(self, run: str) -> None:
+        """Make the folder; raises if Spark's own file sink has written to it."""
+        check_folder(self.where, self.system, self.folder)
+        self.run = run
+        try:
+            self.system.create_dir(self.folder, recursive=True)
+        except OSError as problem:
+            raise EngineError(
+                f"{self.where} the folder {self.folder!r} cannot be created: {problem}"
+            ) from problem
+
+    def write(self, batch: int, rows: SinkRows) -> None:
+        """Write the file of a batch; a batch without rows has no file."""
+        if not self._tidy:
+            self._forget_after(batch)
+            self._tidy = True
+        if not rows:
+            return
+        name = f"{self.query}-{self.run}-{batch:08}.{self.form}"
+        draft = f"{self.folder}/.{name}.part"
+        with self.system.open_output_stream(draft) as out:
+            if self.own and isinstance(self.system, pa.fs.LocalFileSystem):
+                Path(draft).chmod(PRIVATE)
+            _FORMS[self.form](out, rows)
+        self._sync(draft)
+        self.system.move(draft, f"{self.folder}/{name}")
+        self._sync(self.folder)
+
+    def _sync(self, path: str) -> None:
+        """Force a local file to disk, so that it survives a power failure."""
+        if isinstance(self.system, pa.fs.LocalFileSystem):
+            sync(path)
+
+    def _forget_after(self, batch: int) -> None:
+        """Delete this run's files of later batches: its checkpoint was restored from a copy."""
+        mine = re.compile(re.escape(f"{self.query}-{self.run}-") + rf"(\d+)\.{self.form}")
+        for found in self.system.get_file_info(pa.fs.FileSelector(self.folder)):
+            name = mine.fullmatch(found.base_name)
+            if name is not None and int(name.group(1)) > batch:
+                self.system.delete_file(found.path)
+
+
+def _parquet(out: Any, rows: SinkRows) -> None:
+    with pa.parquet.ParquetWriter(out, rows.schema) as writer:
+        for table in rows.tables():
+            writer.write_table(table)
+
+
+def _csv(out: Any, rows: SinkRows) -> None:
+    with pa.csv.CSVWriter(out, rows.schema) as writer:
+        for table in rows.tables():
+            writer.write_table(table)
+
+
+def _json(out: Any, rows: SinkRows) -> None:
+    for table in rows.tables():
+        for row in table.to_pylist():
+            out.write(json_text(row).encode() + b"\n")
+
+
+_FORMS: Mapping[str, Callable[[Any, SinkRows], None]] = {
+    "parquet": _parquet,
+    "csv": _csv,
+    "json": _json,
+}

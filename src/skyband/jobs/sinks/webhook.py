@@ -1,0 +1,124 @@
+"""A sink that posts each window as a JSON message to an address (``kind = "http"``).
+
+A message is repeated until the receiver accepts it, so it may arrive more than once. It always
+carries the same key, in the header ``Idempotency-Key`` and in its body:
+
+    {"key": "network/busiest/2026-03-01T10:05:00+00:00", "job": "network", "query": "busiest",
+     "window_end": "2026-03-01T10:05:00+00:00", "rows": [{"window_start": ..., "rank": 1, ...}]}
+
+Where each group counts its own arrivals, a window is of one group: ``"group": {"team": "a"}``, and
+the key is ``network/busiest/["a"]/10``.
+"""
+
+from __future__ import annotations
+
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pyarrow as pa
+
+from skyband.data.json_text import json_text
+from skyband.errors import EngineError
+from skyband.jobs.job import JobSection
+from skyband.jobs.limits import YEARS
+from skyband.jobs.secrets import hidden
+from skyband.jobs.sinks.base import SinkRows
+from skyband.window import parse_duration
+
+__all__ = ["Webhook"]
+
+_RETRIES = 5
+_TIMEOUT = "10 seconds"
+_FIRST_WAIT, _LONGEST_WAIT = 0.2, 30.0
+_PLAIN = '[]", '
+"""Characters of a group that a header holds as they are, besides letters and digits."""
+_REFUSED = range(400, 500)
+_PASSING = (408, 425, 429)
+"""Refusals that may pass, so that the message is sent again."""
+
+
+class Webhook:
+    """Posts one message per window; at least once."""
+
+    refuses = (YEARS,)
+
+    def __init__(
+        self, where: str, section: JobSection, job: str, query: str, groups: Sequence[str] = ()
+    ) -> None:
+        """``groups`` are the columns of a group whose own arrivals a window counts."""
+        self.where = where
+        self.url = section["url"]
+        self.headers = {str(k): str(v) for k, v in (section["headers"] or {}).items()}
+        self.retries = _RETRIES if section["retries"] is None else section["retries"]
+        self.timeout = parse_duration(section["timeout"] or _TIMEOUT, f"{where} timeout") / 1e6
+        self.undelivered = section["undelivered"]
+        self.job, self.query, self.groups = job, query, tuple(groups)
+
+    def open(self, run: str) -> None:
+        """Nothing to prepare: the first message shows whether the address can be reached."""
+
+    def write(self, batch: int, rows: SinkRows) -> None:
+        """Post the windows of a batch, one after the other."""
+        for group, end, table in self._windows(rows):
+            # The key is a header too, which holds few characters.
+            named = f"{quote(json_text(group), _PLAIN)}/" if group else ""
+            key = f"{self.job}/{self.query}/{named}{end}"
+            message = {"key": key, "job": self.job, "query": self.query, "window_end": end}
+            if group:
+                message["group"] = dict(zip(self.groups, group, strict=True))
+            text = json_text({**message, "rows": table.to_pylist()})
+            problem = self._deliver(key, text.encode())
+            if problem is None:
+                continue
+            if self.undelivered is None:
+                raise EngineError(
+                    f"{self.where} {hidden(self.url)} did not accept the message {key!r}: "
+                    f"{problem}. Give undelivered, a file for such messages, if the job shall go on"
+                )
+            path = Path(self.undelivered)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("a", encoding="utf-8") as file:
+                file.write(json_text({"problem": problem, "message": text}) + "\n")
+
+    def _windows(self, rows: SinkRows) -> Iterator[tuple[tuple[Any, ...], Any, pa.Table]]:
+        """The group, the end as JSON has it, and the rows of each window."""
+        if not rows:
+            return
+        table = pa.concat_tables(rows.tables())
+        keys = [table[name].to_pylist() for name in (*self.groups, "window_end")]
+        places: dict[tuple[Any, ...], list[int]] = {}
+        for row, key in enumerate(zip(*keys, strict=True)):
+            places.setdefault(key, []).append(row)
+        for (*group, end), at in places.items():
+            shown = end.isoformat() if hasattr(end, "isoformat") else end
+            yield tuple(group), shown, table.take(pa.array(at))
+
+    def _deliver(self, key: str, body: bytes) -> str | None:
+        """Post a message, again and again if need be; the last problem, or None."""
+        wait = _FIRST_WAIT
+        for attempt in range(self.retries + 1):
+            if attempt:
+                time.sleep(wait)
+                wait = min(2 * wait, _LONGEST_WAIT)
+            problem, final = self._post(key, body)
+            if problem is None or final:
+                break
+        return problem
+
+    def _post(self, key: str, body: bytes) -> tuple[str | None, bool]:
+        """Post a message once: what went wrong, and whether trying again is of no use."""
+        headers = {"Content-Type": "application/json", "Idempotency-Key": key, **self.headers}
+        request = urllib.request.Request(self.url, body, headers, method="POST")  # noqa: S310
+        try:
+            with urllib.request.urlopen(request, timeout=self.timeout):  # noqa: S310
+                return None, True
+        except urllib.error.HTTPError as refusal:
+            final = refusal.code in _REFUSED and refusal.code not in _PASSING
+            return f"status {refusal.code} ({refusal.reason})", final
+        except (urllib.error.URLError, OSError) as problem:
+            return str(getattr(problem, "reason", problem)), False

@@ -1,0 +1,395 @@
+"""How kernels are compiled: as numba does it, without the work that kernels have no use for.
+
+Numba makes every compiled function ready to be called from Python: it is optimised, turned into
+machine code and given a wrapper that unpacks Python objects. For a function that only other kernels
+call, all of that is done in vain, because it is optimised once more in each kernel that it becomes
+part of. An `Inner` function is therefore only translated to LLVM's language.
+
+Numba also compiles a function again for each literal that it is called with, and for each width of
+an integer. Here, a literal is a number, and every signed integer has 64 bits.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pickle
+import signal
+import stat
+import sys
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import CodeType
+from typing import Any, ClassVar
+
+import llvmlite  # type: ignore[import-untyped]
+import numba
+from llvmlite import ir
+from numba import _dynfunc
+from numba.core import caching, cgutils, codegen, compiler, types
+from numba.core.compiler import CompilerBase, DefaultPassBuilder, Flags, _LowerResult
+from numba.core.compiler_machinery import PassManager, register_pass
+from numba.core.pythonapi import _boxers
+from numba.core.registry import CPUDispatcher, cpu_target
+from numba.core.runtime import rtsys
+from numba.core.serialize import dumps
+from numba.core.typed_passes import NativeLowering, NopythonRewrites
+from numba.core.untyped_passes import InlineClosureLikes
+from numba.np import numpy_support
+
+from skyband.kernels import compile_ahead as ahead
+from skyband.kernels import notice
+
+__all__ = [
+    "Entry",
+    "Inner",
+    "KernelFiles",
+    "only_ours",
+]
+
+# Compiled kernels on disk: one file per kernel and types of arguments, named by what is in it ----
+#
+# Numba keeps an index per function, and takes a function as changed when its file has another time
+# or another path. So a cache that is copied to another machine, or used after a fresh checkout, is
+# of
+# no use; and two processes that compile one function for different types at the same time can end
+# up
+# with an index that names the wrong code. Here, the name of a file is a digest of all that its code
+# depends on: the sources, the versions of Python and numba, the processor and the types. A file is
+# written aside and then renamed, so that it is there whole or not at all.
+
+
+class KernelFiles(caching._Cache):  # noqa: SLF001 - numba's interface of caches
+    """What is kept of one kernel. `folder` is of its own sources; see `jit.surroundings`."""
+
+    def __init__(self, function: Any, folder: Path) -> None:
+        module = Path(function.__code__.co_filename).stem
+        name = f"{module}.{function.__qualname__}".replace("<", "").replace(">", "")
+        self._prefix = f"{name}-"
+        self._code = function.__code__.co_code
+        self._folder = folder
+
+    @property
+    def cache_path(self) -> str:
+        """The folder that the files of this kernel are in."""
+        return str(self._folder)
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """The kernel for arguments of these types, or None."""
+        # Numba's own cache loads all that the compiler knows about first, scipy included. To run
+        # code, its memory manager is enough.
+        rtsys.initialize(target_context)
+        path = self._path(sig, target_context.codegen())
+        payload = _read(path)
+        if payload is None and ahead.awaited(path):
+            payload = _read(path)
+        if payload is None:
+            ahead.begun(path)
+            return None
+        return compiler.CompileResult._rebuild(target_context, *payload)  # noqa: SLF001
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep the kernel for arguments of these types."""
+        path = self._path(sig, data.codegen)
+        if data.library.has_dynamic_globals:  # addresses that hold in this process only
+            ahead.ended(path)
+            return
+        aside = path.with_name(f"{path.name}.{uuid.uuid4().hex[:16]}")
+        try:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            aside.touch(mode=0o600)
+            aside.write_bytes(dumps(data._reduce()))  # noqa: SLF001
+            aside.replace(path)
+        except OSError:  # a full disk, say: it will be compiled again
+            aside.unlink(missing_ok=True)
+        ahead.ended(path)
+
+    def path_of(self, types: tuple[Any, ...]) -> Path:
+        """The file of the kernel for arguments of these types."""
+        return self._path(types, cpu_target.target_context.codegen())
+
+    def _path(self, sig: Any, codegen: Any) -> Path:
+        versions = (sys.version_info[:2], numba.__version__, llvmlite.__version__)
+        parts = (versions, codegen.magic_tuple(), str(sig), self._code)
+        digest = hashlib.sha256(repr(parts).encode()).hexdigest()
+        return self._folder / f"{self._prefix}{digest[:24]}.nbi"
+
+    def enable(self) -> None:
+        """Part of numba's interface; a kernel is always kept."""
+
+    def disable(self) -> None:
+        """Part of numba's interface; a kernel is always kept."""
+
+    def flush(self) -> None:
+        """Part of numba's interface; files are removed by removing the folder."""
+
+
+def only_ours(entry: os.stat_result) -> bool:
+    """Whether a file or folder is this user's, and nobody else may write to it."""
+    if not hasattr(os, "getuid"):  # Windows keeps caches in folders of the user
+        return True
+    return entry.st_uid == os.getuid() and not entry.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+
+
+def _read(path: Path) -> Any:
+    try:
+        with path.open("rb") as file:
+            if not only_ours(os.fstat(file.fileno())):
+                return None
+            return pickle.load(file)  # noqa: S301 - numba's own format, in a file of ours
+    except (OSError, EOFError, pickle.UnpicklingError):
+        return None
+
+
+class _Shared(Flags):
+    """The flags that numba's own functions inherit from ours, the same object for all kernels.
+
+    Numba compiles its functions once for each value of the flags of who calls them, and compares
+    all flags whenever it looks one up.
+    """
+
+    __slots__ = ()
+    __hash__ = object.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+
+_SHARED = _Shared()
+_SHARED.nrt = True
+_SHARED.release_gil = True
+_SHARED.error_model = "numpy"
+_SHARED.forceinline = False
+
+
+class _Flags(Flags):
+    """The flags of one kernel."""
+
+    __slots__ = ()
+
+    def copy(self) -> Flags:
+        """What numba hands down to the functions that a kernel calls."""
+        return _SHARED
+
+
+class _Remembered:
+    """A typing context that remembers what calls of numba's functions return.
+
+    Numba infers types in rounds and resolves every call again in each, by trying dozens of
+    candidates. The result depends on the function and the types of the arguments only.
+    """
+
+    def __init__(self, context: Any) -> None:
+        self._context = context
+        self._known: dict[tuple[Any, ...], tuple[Any, Any]] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._context, name)
+
+    def resolve_function_type(self, function: Any, args: Any, kws: Any) -> Any:
+        """The signature of a call."""
+        if kws or not isinstance(function, (types.BaseFunction, types.BoundFunction)):
+            return self._context.resolve_function_type(function, args, kws)
+        key = (id(function), *[arg._code for arg in args])  # noqa: SLF001
+        known = self._known.get(key)
+        if known is None:
+            signature = self._context.resolve_function_type(function, args, kws)
+            # The function is kept too, so that no other one gets its id.
+            known = self._known[key] = (signature, function)
+        return known[0]
+
+
+_REMEMBERED = _Remembered(cpu_target.typing_context)
+
+
+class _Steps(PassManager):
+    """The steps of a compilation, without numba's checks of its own steps after each of them."""
+
+    def _runPass(self, index: int, pss: Any, internal_state: Any) -> None:  # noqa: N802
+        pss.analysis = self._analysis
+        pss.run_initialization(internal_state)
+        pss.run_pass(internal_state)
+        pss.run_finalizer(internal_state)
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _ArrayExpressions(NopythonRewrites):
+    """Fuse operations on whole arrays, in the few kernels that have them."""
+
+    _name = "nopython_rewrites"
+
+    def run_pass(self, state: Any) -> bool:
+        operations = {"binop", "inplace_binop", "unary", "call"}
+        return any(
+            getattr(expression, "op", None) in operations
+            and isinstance(signature.return_type, types.Array)
+            for expression, signature in state.calltypes.items()
+            if signature is not None
+        ) and super().run_pass(state)
+
+
+def _array_object(kind: Any, array: Any, c: Any) -> Any:
+    """Make the Python object of an array that a kernel returns, without running any Python.
+
+    Numba unpickles the type of arrays with a Python function, and does not look whether it fails.
+    It does when a signal arrived: the handler runs there. Results then lacked an array, or came
+    along with an exception, which the interpreter complained about.
+    """
+    dtype, box_type = (
+        c.env_manager.read_const(c.env_manager.add_const(each))
+        for each in (numpy_support.as_dtype(kind.dtype), kind.box_type)
+    )
+    python, number = c.pyapi.pyobj, ir.IntType(32)
+    signature = ir.FunctionType(python, [cgutils.voidptr_t, python, number, number, python])
+    name = "NRT_adapt_ndarray_to_python_acqref"
+    function = cgutils.get_or_insert_function(c.builder.module, signature, name)
+    place = c.builder.bitcast(cgutils.alloca_once_value(c.builder, array), cgutils.voidptr_t)
+    made = c.builder.call(
+        function, [place, box_type, number(kind.ndim), number(int(kind.mutable)), dtype]
+    )
+    c.context.nrt.decref(c.builder, kind, array)
+    return made
+
+
+class _Compiler(CompilerBase):
+    """Numba's compiler, with types that were inferred before."""
+
+    replaced: ClassVar[dict[Any, Any]] = {NopythonRewrites: _ArrayExpressions}
+
+    def __init__(self, typingctx: Any, *rest: Any) -> None:
+        super().__init__(typingctx, *rest)
+        self.state.typingctx = _REMEMBERED
+        from skyband.kernels.jit import cache_folder  # which needs this module
+
+        notice.compiling(cache_folder())
+        import numba.core.boxing  # noqa: F401  late, because kernels that are kept do without it
+
+        _boxers.functions[types.Array] = _array_object
+
+    def define_pipelines(self) -> list[Any]:
+        """The steps of a compilation."""
+        steps = _Steps("nopython")
+        inner = any(isinstance(c, CodeType) for c in self.state.func_id.code.co_consts)
+        for step, name in DefaultPassBuilder.define_nopython_pipeline(self.state).passes:
+            if inner or step is not InlineClosureLikes:
+                steps.add_pass(self.replaced.get(step, step), name)
+        steps.finalize()
+        return [steps]
+
+
+class _Linkable(codegen.JITCodeLibrary):
+    """Code that becomes part of other code, and is optimised there."""
+
+    def _optimize_functions(self, ll_module: Any) -> None:
+        ll_module.data_layout = self._codegen._data_layout  # noqa: SLF001
+
+    def _optimize_final_module(self) -> None:
+        pass
+
+    def _finalize_final_module(self) -> None:
+        self._finalize_dynamic_globals()
+        self._finalized = True
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _Translation(NativeLowering):
+    """Translate to LLVM's language, and leave it there."""
+
+    _name = "native_lowering"
+
+    def run_pass(self, state: Any) -> bool:
+        context = state.targetctx
+        state.library = _Linkable(context.codegen(), state.func_id.func_qualname)
+        state.flags.no_compile = True
+        super().run_pass(state)
+        _, call_helper, _, env = state.cr
+        name = state.func_id.func_name
+        # It has no address. Numba knows a compiled function by this object.
+        stub = _dynfunc.make_function(
+            state.cr.fndesc.lookup_module(), name, "", 0, env, (state.library,)
+        )
+        context.insert_user_function(stub, state.cr.fndesc, [state.library])
+        state["cr"] = _LowerResult(state.cr.fndesc, call_helper, stub, env)
+        return True
+
+
+class _Translator(_Compiler):
+    """The compiler of functions that only other kernels call."""
+
+    replaced: ClassVar[dict[Any, Any]] = _Compiler.replaced | {NativeLowering: _Translation}
+
+
+@contextmanager
+def _signals_wait() -> Iterator[None]:
+    """Let the handlers of signals run afterwards, Ctrl-C's among them.
+
+    LLVM calls Python while it links. What a handler raises there is lost, and the code is broken.
+    """
+    handlers: dict[int, Any] = {}
+    arrived: list[tuple[int, Any]] = []
+    waiting = True
+
+    def wait(number: int, frame: Any) -> None:
+        if waiting:
+            arrived.append((number, frame))
+        else:
+            handlers[number](number, frame)
+
+    main = threading.current_thread() is threading.main_thread()  # the only one that handles them
+    try:
+        for number in signal.valid_signals() if main else ():
+            if callable(handler := signal.getsignal(number)):
+                handlers[number] = handler
+                signal.signal(number, wait)
+        yield
+    finally:
+        waiting = False
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        for number, frame in arrived:
+            handlers[number](number, frame)
+
+
+class Entry(CPUDispatcher):
+    """A compiled function that Python may call."""
+
+    _steps: type[CompilerBase] = _Compiler
+
+    def __init__(self, py_func: Any, locals: Any = None, targetoptions: Any = None) -> None:  # noqa: A002
+        super().__init__(py_func, locals, targetoptions, pipeline_class=self._steps)
+        self._compiler._customize_flags = _Flags  # noqa: SLF001
+
+    def keep_in(self, folder: Path) -> None:
+        """Keep what is compiled in a folder, and look there first."""
+        self._cache = KernelFiles(self.py_func, folder)
+
+    def compile(self, sig: Any) -> Any:
+        """Compile for arguments of these types, or load what is kept."""
+        with _signals_wait(), notice.waiting():
+            return super().compile(sig)
+
+    def get_call_template(self, args: Any, kws: Any) -> Any:
+        """What numba asks for when a kernel calls this one with arguments of such types."""
+        plain = [_widened(arg) for arg in args]
+        return super().get_call_template(plain, {k: _widened(arg) for k, arg in kws.items()})
+
+
+def _widened(kind: Any) -> Any:
+    """The type that an argument is passed as: all signed integers are passed as int64."""
+    kind = types.unliteral(kind)
+    narrow = isinstance(kind, types.Integer) and kind.signed and kind.bitwidth < 64
+    return types.int64 if narrow else kind
+
+
+class Inner(Entry):
+    """A compiled function for other kernels. If Python calls it, it calls its `twin`."""
+
+    _steps = _Translator
+    twin: Callable[[], Any]  # the same function as an `Entry`
+
+    def __call__(self, *args: Any) -> Any:
+        """It has no machine code of its own."""
+        return self.twin()(*args)

@@ -1,4 +1,0 @@
-"""Loops of UncertainTopK: compact sets, probabilities, and the queues.
-
-Imports ``kernels.core`` and its own folder only.
-"""

@@ -1,0 +1,152 @@
+"""Runs the service of a job or of a stream, with its page, until it is stopped."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from skyband.errors import EngineError, QueryError, how_to_install
+from skyband.jobs import Job, check_ready, load_job
+from skyband.jobs.ddl import arrow_schema
+from skyband.jobs.job import JobSection
+from skyband.query import Query
+from skyband.serve.access import check_host
+from skyband.serve.limits import ServiceLimits
+from skyband.serve.page import Page, Schemas
+from skyband.serve.service import Service, Stream
+
+__all__ = ["PORT", "load_served", "require_packages", "serve_answers", "serve_job", "serve_stream"]
+
+PORT = 8470
+TOKEN = "SKYBAND_TOKEN"  # noqa: S105  (the name of a variable)
+
+
+def require_packages() -> None:
+    """Raise EngineError if the extra ``serve`` is not installed."""
+    try:
+        import starlette  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ImportError as missing:
+        raise EngineError(f"serve needs {missing.name}: {how_to_install('serve')}") from None
+
+
+def load_served(path: str | Path, engine: str | None = None) -> Job:
+    """Load a job; it runs in this process unless the file or ``engine`` says otherwise."""
+    job = load_job(path, engine, default="local")
+    try:
+        for name, section in job.sources.items():
+            if section.kind == "http":
+                arrow_schema(f"[sources.{name}]" if name else "[source]", section["schema"])
+    except QueryError as problem:
+        raise QueryError(f"{path}: {problem}") from None
+    return job
+
+
+def serve_job(
+    job: Job,
+    host: str = "127.0.0.1",
+    port: int = PORT,
+    names: tuple[str, ...] = (),
+    started: Callable[[str], None] | None = None,
+) -> None:
+    """Run a job and show it."""
+    _ready(host)
+    check_ready(job, serving=True)
+    from skyband.serve.server import listen
+
+    if job.engine == "spark":
+        from skyband.serve.on_spark import on_spark
+
+        kinds = {name: section.kind for name, section in job.sources.items()}
+        with listen(host, port) as taken, _kept(job) as folder, on_spark(job, folder) as shown:
+            _serve(shown, kinds, job.name, taken, host, names, started, "spark")
+        return
+    with listen(host, port) as taken:
+        kinds = {name: section.kind for name, section in job.sources.items()}
+        _serve(Service(job, ServiceLimits()), kinds, job.name, taken, host, names, started)
+
+
+def serve_stream(
+    title: str,
+    queries: Mapping[str, Query],
+    schema: pa.Schema,
+    batches: Iterator[pa.Table],
+    host: str = "127.0.0.1",
+    port: int = PORT,
+    started: Callable[[str], None] | None = None,
+) -> None:
+    """Show queries over a stream that this process reads; nothing is kept after it ends."""
+    with _for_a_while(host, port) as (taken, folder):
+        kinds = {"": "stream"}
+        sources = {name: JobSection(kind, {}) for name, kind in kinds.items()}
+        job = Job(title, str(folder), queries, sources, {}, alone=False, ahead="none")
+        service = Service(job, sources={"": Stream(batches, schema)})
+        _serve(service, kinds, title, taken, host, (), started)
+
+
+def serve_answers(
+    title: str,
+    query: Query,
+    schemas: Schemas,
+    answers: Callable[[Page], None],
+    host: str = "127.0.0.1",
+    port: int = PORT,
+    started: Callable[[str], None] | None = None,
+    engine: str = "local",
+) -> None:
+    """Show the answers of a query that runs elsewhere: ``answers`` is a thread's work."""
+    with _for_a_while(host, port) as (taken, folder):
+        shown = Page({title: query}, schemas, folder)
+        threading.Thread(target=answers, args=(shown,), name="skyband-answers", daemon=True).start()
+        _serve(shown, dict.fromkeys(schemas, "files"), title, taken, host, (), started, engine)
+
+
+@contextmanager
+def _kept(job: Job) -> Iterator[Path]:
+    """Where the answers of a Spark job are kept: in its checkpoint, if that is a local folder."""
+    if "://" not in job.checkpoint:
+        yield Path(job.checkpoint) / "serve"
+        return
+    with tempfile.TemporaryDirectory(prefix="skyband-") as folder:
+        yield Path(folder)
+
+
+@contextmanager
+def _for_a_while(host: str, port: int) -> Iterator[tuple[Any, Path]]:
+    """An address to listen on, and a folder that is removed at the end."""
+    _ready(host)
+    from skyband.serve.server import listen
+
+    with listen(host, port) as taken, tempfile.TemporaryDirectory(prefix="skyband-") as folder:
+        yield taken, Path(folder)
+
+
+def _ready(host: str) -> None:
+    require_packages()
+    check_host(host, os.environ.get(TOKEN))
+
+
+def _serve(
+    service: Page,
+    kinds: dict[str, str],
+    title: str,
+    taken: Any,
+    host: str,
+    names: tuple[str, ...],
+    started: Callable[[str], None] | None,
+    engine: str = "local",
+) -> None:
+    from skyband.serve.app import make_app
+    from skyband.serve.server import run
+
+    token = os.environ.get(TOKEN)
+    run(
+        make_app(service, kinds, title, engine, host, token, names), taken, ServiceLimits(), started
+    )

@@ -1,0 +1,331 @@
+"""The iterative skyline join of one window: layer after layer, in one call."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from skyband.arrays import Ints, Mask
+from skyband.kernels.arrange import with_room
+from skyband.kernels.jit import jit
+from skyband.kernels.patient import kernel
+from skyband.skyline.kernels.cells import (
+    KEY,
+    SEGMENT,
+    CellSide,
+    Index,
+    LiveCells,
+    corners,
+    moved_on,
+    rows_from,
+    thinned,
+)
+from skyband.skyline.kernels.dominance import dominates, joined, mixed, skyline_runs
+from skyband.skyline.kernels.fabric import GRAPH, Fabric, Sharing, local_sky, unshared
+
+COMPARISONS, JOINED, PRUNED, LAYERS = 0, 1, 2, 3  # places in ``counts``
+_WORSE, _EQUAL, _BETTER = 0, 1, 2
+LEFT, RIGHT, BOTH = 0, 1, 2  # columns of results: a row of each side, the segment of both
+
+
+class Results(NamedTuple):
+    """The pairs found so far; the arrays may be longer."""
+
+    pairs: Ints
+    points: Ints
+    size: int
+
+
+class SideStart(NamedTuple):
+    """Where a window begins on one side."""
+
+    low: int  # the position of its first row
+    expired: int  # the number of the first live row
+    sky: Ints  # the local skyline of layer 1
+    served: bool  # whether that is known
+
+
+@kernel
+def join_window(
+    left: CellSide, right: CellSide, starts: tuple[SideStart, SideStart], kept: tuple[LiveCells,
+    LiveCells], fabric: Fabric, sharing: Sharing, counts: Ints, local_counts: Ints, shares: Ints,
+    rebuilds: Ints,
+) -> tuple[Ints, Ints, LiveCells, LiveCells, Fabric]:  # fmt: skip
+    """The skyline of the join of the rows from both starts on.
+
+    Returns the pairs of rows (columns LEFT, RIGHT), how many rows of both sides each layer began
+    with, and what is kept for the next window: the indexes of both sides and the fabric.
+    """
+    one, two = starts
+    left_kept = moved_on(kept[0], left.cell, len(left.cells), one.expired, rebuilds)
+    right_kept = moved_on(kept[1], right.cell, len(right.cells), two.expired, rebuilds)
+    lefts = rows_from(left_kept, one.expired, one.low, len(left.cell) - one.low)
+    rights = rows_from(right_kept, two.expired, two.low, len(right.cell) - two.low)
+    left_active = np.arange(one.low, len(left.cell))
+    right_active = np.arange(two.low, len(right.cell))
+    left_gone = np.zeros(len(left.cell), np.bool_)
+    right_gone = np.zeros(len(right.cell), np.bool_)
+    width = left.points.shape[1] + right.points.shape[1]
+    results = Results(np.zeros((64, 3), np.int64), np.zeros((64, width), np.int64), 0)
+    sizes = np.zeros((16, 2), np.int64)
+    layer = 0
+    stop = sharing.stop
+    made = unshared()
+    while len(left_active) and len(right_active):
+        sizes = with_room(sizes, layer, layer + 1)
+        sizes[layer, LEFT], sizes[layer, RIGHT] = len(left_active), len(right_active)
+        layer += 1
+        left_sky, made, stop = _layer_sky(
+            left, one, left_active, layer, 0, fabric, made, sharing, stop, local_counts, shares
+        )
+        right_sky, made, stop = _layer_sky(
+            right, two, right_active, layer, 1, fabric, made, sharing, stop, local_counts, shares
+        )
+        lefts, rights, results = join_layer(
+            left, lefts, left_sky, left_gone, right, rights, right_sky, right_gone, results, counts
+        )
+        before = len(left_active) + len(right_active) - len(left_sky) - len(right_sky)
+        left_active = remaining(left_active, left_gone)
+        right_active = remaining(right_active, right_gone)
+        counts[PRUNED] += before - len(left_active) - len(right_active)
+    return results.pairs[: results.size], sizes[:layer], left_kept, right_kept, made
+
+
+@jit
+def _layer_sky(
+    side: CellSide, start: SideStart, active: Ints, layer: int, at: int, before: Fabric,
+    made: Fabric, sharing: Sharing, stop: int, counts: Ints, shares: Ints,
+) -> tuple[Ints, Fabric, int]:  # fmt: skip
+    """The local skyline of one side in one layer, as ``local_sky`` has it, unless it is known."""
+    if layer == 1 and start.served:
+        shares[GRAPH] += 1
+        return start.sky, made, stop
+    return local_sky(
+        side, active, start.expired, layer, at, before, made, sharing, stop, counts, shares
+    )
+
+
+@jit
+def join_layer(
+    left: CellSide, lefts: Index, left_sky: Ints, left_gone: Mask, right: CellSide, rights: Index,
+    right_sky: Ints, right_gone: Mask, results: Results, counts: Ints,
+) -> tuple[Index, Index, Results]:  # fmt: skip
+    """Join both local skylines, keep what no result dominates, prune both sides.
+
+    The indexes hold the active rows of both sides, of which the local skylines are a part. Rows
+    that are done or pruned become ``gone``. Returns what is left of the indexes, and the results,
+    which grow.
+    """
+    lefts, rights, results = join_skies(
+        left, lefts, left_sky, left_gone, right, rights, right_sky, right_gone, results, counts
+    )
+    _outsiders(left, lefts, right, rights, results, True, left_gone, counts)
+    lefts = thinned(lefts, left_gone)
+    _outsiders(right, rights, left, lefts, results, False, right_gone, counts)
+    return lefts, thinned(rights, right_gone), results
+
+
+@jit
+def join_skies(
+    left: CellSide, lefts: Index, left_sky: Ints, left_gone: Mask, right: CellSide, rights: Index,
+    right_sky: Ints, right_gone: Mask, results: Results, counts: Ints,
+) -> tuple[Index, Index, Results]:  # fmt: skip
+    """The first half of a layer: the results of both local skylines, and the other rows."""
+    counts[LAYERS] += 1
+    for row in left_sky:
+        left_gone[row] = True
+    for row in right_sky:
+        right_gone[row] = True
+    # P1 joins the left local skyline with all of the right, P2 the rest of the left with the right
+    # local skyline.
+    pairs = np.empty((64, 2), np.int64)
+    pairs, middle = _join(left, left_sky, right, rights, pairs, 0)
+    lefts = thinned(lefts, left_gone)
+    pairs, total = _join(right, right_sky, left, lefts, pairs, middle)
+    for n in range(middle, total):
+        pairs[n, LEFT], pairs[n, RIGHT] = pairs[n, RIGHT], pairs[n, LEFT]
+    counts[JOINED] += total
+    results = _take_results(left, right, pairs, middle, total, results, counts)
+    return lefts, thinned(rights, right_gone), results
+
+
+@jit
+def _join(
+    own: CellSide, sky: Ints, other: CellSide, others: Index, pairs: Ints, size: int
+) -> tuple[Ints, int]:
+    """Join a local skyline with rows of the other side.
+
+    Adds (own row, other row) to ``pairs``; returns them and how many they are.
+    """
+    for a in sky:
+        key = own.cells[own.cell[a], KEY]
+        for c in range(other.key_cells[key], other.key_cells[key + 1]):
+            pairs = with_room(pairs, size, size + others.end[c] - others.start[c])
+            for n in range(others.start[c], others.end[c]):
+                pairs[size, 0] = a
+                pairs[size, 1] = others.rows[n]
+                size += 1
+    return pairs, size
+
+
+@jit
+def _take_results(
+    left: CellSide,
+    right: CellSide,
+    pairs: Ints,
+    middle: int,
+    total: int,
+    found: Results,
+    counts: Ints,
+) -> Results:
+    """Add the skylines of P1 and of P2, without what an earlier result dominates.
+
+    Pairs that a result dominates go before the others are sorted: what such a pair dominates, the
+    result dominates too. They are most of the pairs.
+    """
+    points = joined(left.points, right.points, pairs, total)
+    segment = np.empty(total, np.int64)
+    for n in range(total):
+        a, b = left.cell[pairs[n, LEFT]], right.cell[pairs[n, RIGHT]]
+        segment[n] = mixed(left.cells[a, SEGMENT], right.cells[b, SEGMENT])
+    # Pairs of both local skylines are in P1 only, so P2 is compared with P1 too.
+    for low, high in ((0, middle), (middle, total)):
+        rest = _undominated(found, points, segment, low, high, counts)
+        if len(rest) == 0:
+            continue
+        rest = rest[np.argsort(segment[rest], kind="mergesort")]
+        offsets = np.zeros(len(rest) + 1, np.int64)
+        runs = 0
+        for n in range(1, len(rest)):
+            if segment[rest[n]] != segment[rest[n - 1]]:
+                runs += 1
+                offsets[runs] = n
+        offsets[runs + 1] = len(rest)
+        kept, _ = skyline_runs(points[rest], offsets[: runs + 2], counts)
+        found = _added(found, pairs, points, segment, rest[kept])
+    return found
+
+
+@jit
+def _undominated(
+    found: Results, points: Ints, segment: Ints, low: int, high: int, counts: Ints
+) -> Ints:
+    """The pairs from ``low`` to ``high`` that no result dominates."""
+    rest = np.empty(high - low, np.int64)
+    size = 0
+    last = 0  # the result that dominated last, which is often the one to dominate the next pair
+    for pair in range(low, high):
+        dominated = False
+        for n in range(found.size):
+            g = last if n == 0 else n - 1 if n <= last else n
+            if found.pairs[g, BOTH] == segment[pair]:
+                counts[COMPARISONS] += 1
+                if dominates(found.points, g, points, pair):
+                    dominated = True
+                    last = g
+                    break
+        if not dominated:
+            rest[size] = pair
+            size += 1
+    return rest[:size]
+
+
+@jit
+def _added(found: Results, pairs: Ints, points: Ints, segment: Ints, chosen: Ints) -> Results:
+    """The results and some more pairs."""
+    size = found.size
+    listed = with_room(found.pairs, size, size + len(chosen))
+    listed_points = with_room(found.points, size, size + len(chosen))
+    for pair in chosen:
+        listed[size, LEFT] = pairs[pair, LEFT]
+        listed[size, RIGHT] = pairs[pair, RIGHT]
+        listed[size, BOTH] = segment[pair]
+        for k in range(points.shape[1]):
+            listed_points[size, k] = points[pair, k]
+        size += 1
+    return Results(listed, listed_points, size)
+
+
+@jit
+def _near(
+    results: Results, segment: int, corner: Ints, c: int, shift: int, near: Ints, strict: Mask,
+    counts: Ints,
+) -> int:  # fmt: skip
+    """List the results that are no worse than a corner, and which are better; how many there are.
+
+    ``shift`` is where the corner's dimensions begin among those of a result.
+    """
+    found = 0
+    for g in range(results.size):
+        if results.pairs[g, BOTH] == segment:
+            counts[COMPARISONS] += 1
+            how = _compared(results.points, g, shift, corner, c)
+            if how != _WORSE:
+                near[found], strict[found] = g, how == _BETTER
+                found += 1
+    return found
+
+
+@jit
+def _outsiders(
+    own: CellSide, rest: Index, other: CellSide, other_rest: Index, results: Results, is_left: bool,
+    gone: Mask, counts: Ints,
+) -> None:  # fmt: skip
+    """Mark the rows that cannot be part of a result any more.
+
+    A row is pruned if it has no partner left, or if a result would dominate it even when joined
+    with the best corner of its partners, cell by cell.
+    """
+    corner = corners(other, other_rest)
+    own_shift = 0 if is_left else other.points.shape[1]
+    other_shift = own.points.shape[1] if is_left else 0
+    near = np.empty(results.size, np.int64)
+    strict = np.empty(results.size, np.bool_)
+    for cell in rest.used:
+        for n in range(rest.start[cell], rest.end[cell]):
+            gone[rest.rows[n]] = True
+        key = own.cells[cell, KEY]
+        for c in range(other.key_cells[key], other.key_cells[key + 1]):
+            if other_rest.start[c] == other_rest.end[c]:
+                continue
+            one, two = own.cells[cell, SEGMENT], other.cells[c, SEGMENT]
+            segment = mixed(one, two) if is_left else mixed(two, one)
+            # Few results are near the corner, and they are the same for all rows of a cell.
+            found = _near(results, segment, corner, c, other_shift, near, strict, counts)
+            for n in range(rest.start[cell], rest.end[cell]):
+                row = rest.rows[n]
+                if not gone[row]:
+                    continue
+                gone[row] = False
+                for i in range(found):
+                    counts[COMPARISONS] += 1
+                    how = _compared(results.points, near[i], own_shift, own.points, row)
+                    if how == _BETTER or (how == _EQUAL and strict[i]):
+                        gone[row] = True
+                        break
+
+
+@jit
+def _compared(results: Ints, g: int, shift: int, points: Ints, row: int) -> int:
+    """Whether a result is worse than a row in one of its dimensions, else better, or equal."""
+    how = _EQUAL
+    for k in range(points.shape[1]):
+        x = results[g, shift + k]
+        if x < points[row, k]:
+            return _WORSE
+        if x > points[row, k]:
+            how = _BETTER
+    return how
+
+
+@jit
+def remaining(rows: Ints, gone: Mask) -> Ints:
+    """The rows that are not gone, in the same order."""
+    kept = np.empty(len(rows), np.int64)
+    size = 0
+    for row in rows:
+        if not gone[row]:
+            kept[size] = row
+            size += 1
+    return kept[:size].copy()

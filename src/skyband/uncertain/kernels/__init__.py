@@ -1,0 +1,1 @@
+"""The compiled loops of the family, one module per algorithm or part."""
