@@ -15,7 +15,7 @@ import pytest
 import oracle
 import skyband as sb
 from skyband import registry
-from skyband.answers.tables import LazyTable
+from skyband.answers.answer import LazyTable
 from support import command_line, conformance, sending, streams
 
 SECOND = 1_000_000

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import skyband as sb
-from skyband.data.arrow_store import table_from
+from skyband.data.ipc import table_from
 from skyband.data.letters import LETTERS, RAW, UNREAD, CarriedColumns
 from skyband.jobs import parse_job
 from skyband.spark.bucket import Bucket

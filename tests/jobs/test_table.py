@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import skyband as sb
-from skyband.data.arrow_store import table_to_bytes
+from skyband.data.ipc import table_to_bytes
 from skyband.jobs import parse_job
 from skyband.jobs.job import JobSection
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from skyband.frequency.kernels.counting import count_runs, grouped_keys, sum_runs
 from skyband.frequency.kernels.fsw import best
 from skyband.frequency.kernels.item_heap import (
+    PaneItems,
     heapify,
     least,
     sift,
@@ -28,7 +29,6 @@ from skyband.frequency.kernels.spacesaving import (
     HITS,
     INSERTS,
     REMOVALS,
-    PaneItems,
     list_panes,
 )
 from skyband.kernels.borrow import frozen

@@ -11,14 +11,13 @@ import pyarrow as pa
 import pytest
 
 import skyband as sb
-from skyband.frequency.kernels.item_heap import table_size
+from skyband.frequency.kernels.item_heap import PaneItems, table_size
 from skyband.frequency.kernels.spacesaving import (
     COUNTS,
     HITS,
     INSERTS,
     REMOVALS,
     SIZE,
-    PaneItems,
     list_panes,
 )
 from skyband.kernels.borrow import frozen

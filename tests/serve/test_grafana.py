@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from skyband.serve.status import NAMES
+from skyband.serve.metrics import NAMES
 
 DASHBOARD = Path(__file__).parents[2] / "docs" / "grafana" / "skyband.json"
 

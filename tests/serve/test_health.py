@@ -25,7 +25,7 @@ def client(tmp_path: Path) -> Iterator[served.Client]:
 
 
 def test_metrics_and_health(client: served.Client) -> None:
-    from skyband.serve.status import NAMES
+    from skyband.serve.metrics import NAMES
 
     client.post(served.rows(0, 9))
     text = client.get("/metrics").body.decode()

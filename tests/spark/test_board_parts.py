@@ -13,7 +13,7 @@ import skyband as sb
 
 pytest.importorskip("pyspark")
 
-from skyband.data.arrow_store import table_from
+from skyband.data.ipc import table_from
 from skyband.data.letters import RAW, UNREAD, CarriedColumns
 from skyband.spark.board_rows import answer_rows, typed_rows
 from skyband.spark.summarise import summariser

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import oracle
 import skyband as sb
 from skyband import registry
-from skyband.data.arrow_store import table_from, table_to_bytes
+from skyband.data.ipc import table_from, table_to_bytes
 from skyband.data.packing import pack, unpack
 from skyband.engine.fold import Fold
 from skyband.spark.bucket import SESSIONS, Bucket

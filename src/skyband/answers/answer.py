@@ -7,7 +7,7 @@ number and a reference into them; it builds its tables when they are requested.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from html import escape
@@ -19,7 +19,6 @@ import pyarrow as pa
 
 from skyband.answers.changes import ALERTS, Kinds, changes, kinds_of
 from skyband.answers.plain_text import plain
-from skyband.answers.tables import LazyTable, now
 from skyband.arrays import Ints
 from skyband.data.columns import equal_to
 from skyband.data.time_axis import window_value
@@ -29,10 +28,44 @@ from skyband.query.base import Query
 __all__ = [
     "Answer",
     "Answers",
+    "LazyTable",
     "Promises",
     "answer_html",
     "answer_text",
+    "now",
 ]
+
+
+class LazyTable:
+    """A table that is not built yet.
+
+    A live monitor may answer thousands of times per second, and nobody looks at every answer.
+    """
+
+    __slots__ = ("_build", "_table", "schema")
+
+    def __init__(self, schema: pa.Schema, build: Callable[[], pa.Table]) -> None:
+        self.schema = schema
+        self._build: Callable[[], pa.Table] | None = build
+        self._table: pa.Table | None = None
+
+    @property
+    def table(self) -> pa.Table:
+        """The table; built once."""
+        build = self._build
+        if build is not None:
+            self._table = build()
+            self._build = None  # it holds the columns
+        return self._table
+
+    def slice(self, offset: int, length: int) -> LazyTable:
+        """Some rows of it, also built when they are read."""
+        return LazyTable(self.schema, lambda: self.table.slice(offset, length))
+
+
+def now(table: pa.Table | LazyTable) -> pa.Table:
+    """The table itself."""
+    return table.table if isinstance(table, LazyTable) else table
 
 
 @dataclass(frozen=True, eq=False)

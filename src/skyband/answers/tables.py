@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skyband.answers.answer import Answers, Promises
+from skyband.answers.answer import Answers, LazyTable, Promises
 from skyband.arrays import Codes, Ints
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Part, Runs, places
@@ -23,46 +23,12 @@ from skyband.data.time_axis import edge_type, window_column
 from skyband.query.base import Query
 
 __all__ = [
-    "LazyTable",
     "Shape",
     "answer_schema",
     "answers_of",
-    "now",
 ]
 
 # Tables that are built when they are first read --------------------------------------------------
-
-
-class LazyTable:
-    """A table that is not built yet.
-
-    A live monitor may answer thousands of times per second, and nobody looks at every answer.
-    """
-
-    __slots__ = ("_build", "_table", "schema")
-
-    def __init__(self, schema: pa.Schema, build: Callable[[], pa.Table]) -> None:
-        self.schema = schema
-        self._build: Callable[[], pa.Table] | None = build
-        self._table: pa.Table | None = None
-
-    @property
-    def table(self) -> pa.Table:
-        """The table; built once."""
-        build = self._build
-        if build is not None:
-            self._table = build()
-            self._build = None  # it holds the columns
-        return self._table
-
-    def slice(self, offset: int, length: int) -> LazyTable:
-        """Some rows of it, also built when they are read."""
-        return LazyTable(self.schema, lambda: self.table.slice(offset, length))
-
-
-def now(table: pa.Table | LazyTable) -> pa.Table:
-    """The table itself."""
-    return table.table if isinstance(table, LazyTable) else table
 
 
 _FIRST, _SECOND = np.zeros(1, np.int64), np.ones(1, np.int64)

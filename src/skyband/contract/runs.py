@@ -18,9 +18,9 @@ import numpy as np
 import pyarrow as pa
 
 from skyband.arrays import Array, Codes, Ints, Mask, Saved, State
-from skyband.data.arrow_store import column_from, column_to_array
 from skyband.data.columns import output_type, plain, take
 from skyband.data.flat_state import Form, admitted, require
+from skyband.data.ipc import column_from, column_to_array
 from skyband.data.packing import pack, unpack
 
 _OFFSETS = np.zeros(0, np.int64)

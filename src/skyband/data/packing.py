@@ -27,7 +27,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from skyband.arrays import Saved, State
-from skyband.data.arrow_store import schema_from
+from skyband.data.ipc import schema_from
 from skyband.errors import EngineError
 
 JSON: TypeAlias = "bool | int | float | str | Sequence[JSON] | Mapping[str, JSON] | None"

@@ -18,15 +18,15 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skyband.answers.answer import Answers
-from skyband.answers.tables import LazyTable, Shape, answer_schema, answers_of
+from skyband.answers.answer import Answers, LazyTable
+from skyband.answers.tables import Shape, answer_schema, answers_of
 from skyband.arrays import Codes, Ints
 from skyband.contract.rows import Faults, Windows
 from skyband.contract.runs import Runs
 from skyband.contract.synopsis import Synopsis
-from skyband.data.arrow_store import sound_table, table_to_array
 from skyband.data.flat_state import require, whole
 from skyband.data.group_table import GroupTable
+from skyband.data.ipc import sound_table, table_to_array
 from skyband.data.packing import under
 from skyband.engine.clock import NEVER, clock_for
 from skyband.engine.open_panes import OpenPanes

@@ -12,8 +12,7 @@ from skyband.contract.runs import Part, Runs, offsets_of
 from skyband.data.flat_state import Form, Forms, require
 from skyband.frequency.kernels import fsw as kernel
 from skyband.frequency.kernels.fsw import fold_fsw
-from skyband.frequency.kernels.item_heap import table_find, table_size
-from skyband.frequency.kernels.spacesaving import PaneItems
+from skyband.frequency.kernels.item_heap import PaneItems, table_find, table_size
 from skyband.frequency.many_groups import GroupedSketch
 from skyband.query.frequency import HeavyHitters
 

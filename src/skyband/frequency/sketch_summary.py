@@ -23,7 +23,7 @@ from skyband.data.columns import plain
 from skyband.errors import QueryError
 from skyband.frequency.base import ONE_EACH, FrequencySynopsis
 from skyband.frequency.kernels.counting import count_runs
-from skyband.frequency.kernels.spacesaving import PaneItems
+from skyband.frequency.kernels.item_heap import PaneItems
 from skyband.kernels.borrow import frozen
 from skyband.kernels.hashing import hash_int64
 from skyband.query.checks import count

@@ -19,11 +19,12 @@ from starlette.routing import Route
 from skyband.serve.access import COOKIE, SESSION_SECONDS, AccessGuard, slow_down
 from skyband.serve.history import Event
 from skyband.serve.hub import EventStream, Hub
+from skyband.serve.metrics import prometheus
 from skyband.serve.page import Page, describe
 from skyband.serve.replies import RequestProblem, failed_reply, plain_reply, problem_reply, reply
 from skyband.serve.rows_endpoint import RowsEndpoint
 from skyband.serve.service import Service
-from skyband.serve.status import ROWS, prometheus
+from skyband.serve.status import ROWS
 
 __all__ = ["make_app"]
 

@@ -22,17 +22,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skyband.answers.changes import changes
-from skyband.data.arrow_store import table_from, table_to_bytes
 from skyband.data.durable import write_whole
+from skyband.data.ipc import table_from, table_to_bytes
 from skyband.errors import EngineError, QueryError, SkybandError
 from skyband.jobs import Job
 from skyband.jobs.report import Report
 from skyband.jobs.stopping import Stop
 from skyband.query import Query
-from skyband.serve.page import Page, Schemas
+from skyband.serve.board import Schemas
+from skyband.serve.page import Page
 from skyband.serve.status import ReportedStatus
-from skyband.spark.finishing import PROMISE
 from skyband.spark.plan import QueryPlan
+from skyband.spark.promises import PROMISE
 from skyband.spark.requirements import require_packages
 
 __all__ = ["SparkPage", "check_shown", "on_spark", "windows_of"]

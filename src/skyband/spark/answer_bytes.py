@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skyband.contract.runs import run_starts
-from skyband.data.arrow_store import table_from, table_to_bytes
+from skyband.data.ipc import table_from, table_to_bytes
 from skyband.spark.compact import narrowest, numbers_of
 
 __all__ = ["answers_from", "answers_to_bytes"]

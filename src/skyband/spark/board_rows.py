@@ -18,7 +18,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from skyband.data.arrow_store import schema_from
+from skyband.data.ipc import schema_from
 from skyband.data.json_text import json_text
 from skyband.spark.plan import EDGES, BoardPlan
 

@@ -29,8 +29,8 @@ import pyarrow as pa
 from skyband.arrays import Ints, State
 from skyband.contract.rows import Faults, RefusedRows
 from skyband.contract.runs import Runs
-from skyband.data.arrow_store import table_from, table_to_array
 from skyband.data.group_table import GroupTable
+from skyband.data.ipc import table_from, table_to_array
 from skyband.data.keys import hash_columns
 from skyband.data.letters import CarriedColumns, row_letters
 from skyband.data.packing import pack, unpack

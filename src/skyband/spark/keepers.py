@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from skyband.data.arrow_store import table_from, table_to_bytes
+from skyband.data.ipc import table_from, table_to_bytes
 from skyband.spark.answer_bytes import answers_to_bytes
 from skyband.spark.bucket import Bucket, PaneStore, QueryOutcome
 from skyband.spark.finishing import finish

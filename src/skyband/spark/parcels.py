@@ -14,8 +14,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from skyband.contract.runs import Runs
-from skyband.data.arrow_store import table_from, table_to_array
 from skyband.data.group_table import GroupTable
+from skyband.data.ipc import table_from, table_to_array
 from skyband.data.keys import hash_columns
 from skyband.data.time_axis import MOMENT
 from skyband.spark.compact import pack_compact, unpack_compact

@@ -33,7 +33,7 @@ from skyband.engine.readers import fold_key, widest
 from skyband.engine.row_limits import RowLimits, TimeLimits
 from skyband.errors import EngineError
 from skyband.query.base import Query
-from skyband.spark.finishing import PROMISE
+from skyband.spark.promises import PROMISE
 from skyband.window import CountWindow, EventWindow
 
 __all__ = [

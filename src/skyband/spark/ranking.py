@@ -26,11 +26,11 @@ from skyband.query.board import Board, board_of
 from skyband.query.checks import count
 from skyband.spark import metrics
 from skyband.spark.board_rows import schema_from_text, schema_texts, typed_rows
-from skyband.spark.finishing import PROMISE
 from skyband.spark.first_rows import auto_shards
 from skyband.spark.held_types import arrow_schema
 from skyband.spark.plan import BoardPlan, QueryPlan, check_window
 from skyband.spark.processor import ANSWERED_DDL, BucketProcessor, ChangesProcessor
+from skyband.spark.promises import PROMISE
 from skyband.spark.requirements import advise_partitions, check_session, outside_of_functions
 from skyband.spark.stages import (
     GIVEN_DDL,

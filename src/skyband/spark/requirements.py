@@ -19,6 +19,7 @@ from typing import Any
 
 from skyband import errors
 from skyband.errors import EngineError, SkybandError, how_to_install
+from skyband.spark.masters import local_cores, master_of
 from skyband.spark.quick_python import is_quick, local_settings, quick_python, start_workers
 
 __all__ = [
@@ -29,8 +30,6 @@ __all__ = [
     "error_of",
     "first_line",
     "in_utc",
-    "local_cores",
-    "master_of",
     "outside_of_functions",
     "partitions_for",
     "require_java",
@@ -39,24 +38,6 @@ __all__ = [
 ]
 
 # Where a session runs: on how many cores of this machine, or on a cluster ------------------------
-
-
-def master_of(told: str | None) -> str:
-    """The master of a session, all cores of this machine by default."""
-    return told or os.environ.get("SPARK_MASTER") or "local[*]"
-
-
-def local_cores(master: str | None = None) -> int | None:
-    """The cores that a master uses on this machine; None for a cluster.
-
-    >>> local_cores("local[4]"), local_cores("spark://host:7077")
-    (4, None)
-    """
-    local = re.fullmatch(r"local(?:\[(\*|\d+).*\])?", master_of(master))
-    if local is None:
-        return None
-    told = local[1] or "1"
-    return (os.cpu_count() or 1) if told == "*" else int(told)
 
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"

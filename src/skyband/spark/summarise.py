@@ -28,7 +28,7 @@ import pyarrow.compute as pc
 from skyband.arrays import Ints
 from skyband.contract.rows import Faults
 from skyband.data import letters
-from skyband.data.arrow_store import table_to_bytes
+from skyband.data.ipc import table_to_bytes
 from skyband.data.letters import UNREAD, CarriedColumns
 from skyband.data.time_axis import MOMENT
 from skyband.engine.clock import clock_for

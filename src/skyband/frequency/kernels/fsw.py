@@ -8,8 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skyband.arrays import Array, Codes, Hashes, Ints, Mask
-from skyband.frequency.kernels.item_heap import heapify, least, sift, table_add, table_remove
-from skyband.frequency.kernels.spacesaving import PaneItems
+from skyband.frequency.kernels.item_heap import (
+    PaneItems,
+    heapify,
+    least,
+    sift,
+    table_add,
+    table_remove,
+)
 from skyband.kernels.arrange import with_room
 from skyband.kernels.hashing import mix
 from skyband.kernels.jit import jit

@@ -8,8 +8,8 @@ import numpy as np
 
 from skyband.arrays import Array, Codes, Floats, Ints, Mask
 from skyband.frequency.kernels.fsw import GroupWork, best
-from skyband.frequency.kernels.item_heap import heapify
-from skyband.frequency.kernels.spacesaving import REMOVALS, SIZE, Instance, PaneItems, feed_pane
+from skyband.frequency.kernels.item_heap import PaneItems, heapify
+from skyband.frequency.kernels.spacesaving import REMOVALS, SIZE, Instance, feed_pane
 from skyband.kernels.arrange import with_room
 from skyband.kernels.jit import jit
 from skyband.kernels.patient import kernel

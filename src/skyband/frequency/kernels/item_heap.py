@@ -9,16 +9,34 @@ The table holds pairs (hash, slot + 1), probed one after the other; zero marks a
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from skyband.arrays import Array, Codes, Hashes
+from skyband.arrays import Array, Codes, Hashes, Ints
 from skyband.kernels.jit import jit
 
 _ONE = np.uint64(1)
 _TWO = np.uint64(2)
 _EMPTY = np.uint64(0)
+
+
+class PaneItems(NamedTuple):
+    """What panes bring: items that were counted before, and rows; both split by pane.
+
+    ``weights`` of length 0 stand for 1. ``missing`` bounds, for each pane, how often an item
+    occurred that is not among the known ones.
+    """
+
+    stamp: Ints
+    keys: Hashes  # of the rows; 64-bit integers may stand here as they are
+    weights: Array
+    offsets: Ints
+    known: Hashes
+    counts: Array
+    errors: Array
+    known_offsets: Ints
+    missing: Array
 
 
 def table_size(capacity: int) -> tuple[int, np.uint64]:

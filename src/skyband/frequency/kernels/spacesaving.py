@@ -14,6 +14,7 @@ import numpy as np
 from skyband.arrays import Array, Codes, Hashes, Ints, Mask
 from skyband.frequency.kernels.fsw import cell_of
 from skyband.frequency.kernels.item_heap import (
+    PaneItems,
     heapify,
     least,
     sift,
@@ -25,24 +26,6 @@ from skyband.kernels.jit import jit
 from skyband.kernels.patient import kernel
 
 # The panes that a sketch takes, as its kernels read them -----------------------------------------
-
-
-class PaneItems(NamedTuple):
-    """What panes bring: items that were counted before, and rows; both split by pane.
-
-    ``weights`` of length 0 stand for 1. ``missing`` bounds, for each pane, how often an item
-    occurred that is not among the known ones.
-    """
-
-    stamp: Ints
-    keys: Hashes  # of the rows; 64-bit integers may stand here as they are
-    weights: Array
-    offsets: Ints
-    known: Hashes
-    counts: Array
-    errors: Array
-    known_offsets: Ints
-    missing: Array
 
 
 SIZE, HEAPED, INSERTS, REMOVALS, HITS = 0, 1, 2, 3, 4

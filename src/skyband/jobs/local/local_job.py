@@ -27,7 +27,7 @@ import pyarrow as pa
 
 from skyband.answers.answer import Answer
 from skyband.answers.changes import Kinds
-from skyband.data.arrow_store import table_to_bytes
+from skyband.data.ipc import table_to_bytes
 from skyband.data.letters import LETTERS, refuse
 from skyband.embedded.monitor import Monitor
 from skyband.embedded.snapshots import BoardDiff

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from skyband.data.arrow_store import table_to_bytes
+from skyband.data.ipc import table_to_bytes
 from skyband.embedded.sources import sound
 from skyband.errors import EngineError
 from skyband.jobs.ddl import arrow_schema

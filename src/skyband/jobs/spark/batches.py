@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812 - as every Spark program has it
 
-from skyband.data.arrow_store import table_to_bytes
+from skyband.data.ipc import table_to_bytes
 from skyband.data.letters import refuse
 from skyband.errors import SkybandError
 from skyband.jobs.report import newest_window

@@ -18,12 +18,12 @@ from skyband.jobs.job import Job
 from skyband.jobs.report import Report, Tell
 from skyband.jobs.spark.starting import RunningJob
 from skyband.jobs.stopping import Stop
+from skyband.spark.masters import local_cores
 from skyband.spark.metrics import Progress, read_progress
 from skyband.spark.plan import state_keys
 from skyband.spark.quick_python import ONE_DAEMON, quick_java
 from skyband.spark.requirements import (
     PARTITIONS,
-    local_cores,
     log,
     partitions_for,
     require_packages,

@@ -30,10 +30,10 @@ from skyband.spark.checkpoint import Claim
 from skyband.spark.closing import next_watermark, read_closing
 from skyband.spark.damage import check_logs
 from skyband.spark.file_source import WorkerFiles
-from skyband.spark.finishing import PROMISE
 from skyband.spark.locations import open_location
 from skyband.spark.metrics import Progress, serve
 from skyband.spark.plan import BoardPlan, QueryPlan
+from skyband.spark.promises import PROMISE
 from skyband.spark.ranking import packed_answers, plan_of
 from skyband.spark.requirements import advise_partitions, check_session, error_of, first_line
 
