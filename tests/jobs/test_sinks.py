@@ -181,7 +181,7 @@ class TestClaim:
 
     def test_checkpoints_that_are_not_ours(self, tmp_path: Path) -> None:
         (tmp_path / "skyband.json").write_text('{"version": 1, "query": "x"}')
-        with pytest.raises(sb.EngineError, match=r"Skyband 0\.1"):
+        with pytest.raises(sb.EngineError, match="another version of Skyband"):
             self.claim(tmp_path)
         (tmp_path / "skyband.json").rename(tmp_path / "other")
         with pytest.raises(sb.EngineError, match="not the checkpoint of a Skyband pipeline"):

@@ -208,7 +208,7 @@ class LatestRows:
         known = self.index.bound
         arrays: State = {"pane": self.pane[:known].copy(), "group": self.group[:known].copy()}
         free = np.setdiff1d(np.arange(known), self.index.codes())
-        arrays["pane"][free], arrays["group"][free] = 0, 0
+        arrays["pane"][free], arrays["group"][free] = _UNSEEN, 0
         return arrays | prefixed("index/", self.index.state()) | self.store.state()
 
     def restore(self, arrays: Saved) -> None:

@@ -202,7 +202,7 @@ def _kept(found: dict[str, float], totals: Mapping[str, float]) -> dict[str, flo
 def serve(progress: Progress, port: int, host: str = "127.0.0.1") -> ThreadingHTTPServer:
     """Serve the totals at http://host:port/metrics until ``shutdown`` is called on the result."""
 
-    class Page(BaseHTTPRequestHandler):
+    class MetricsPage(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             known = self.path in ("/metrics", "/")
             body = progress.prometheus().encode() if known else b"see /metrics\n"
@@ -215,7 +215,7 @@ def serve(progress: Progress, port: int, host: str = "127.0.0.1") -> ThreadingHT
         def log_message(self, *_: Any) -> None:
             """Do not log requests."""
 
-    server = ThreadingHTTPServer((host, port), Page)
+    server = ThreadingHTTPServer((host, port), MetricsPage)
     threading.Thread(target=server.serve_forever, name="skyband-metrics", daemon=True).start()
     return server
 
