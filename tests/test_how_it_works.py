@@ -1,4 +1,4 @@
-"""The walk of a row in docs/how_it_works.md names functions that exist, and counts them right."""
+"""The walk of a batch in docs/internals names functions that exist, and counts them right."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import pytest
 
 import skyband as sb
 from support import spark_simulator
-from support.rooms import changes_of_room, walked
+from support.rooms import changes, rooms_of, walked
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "how_it_works.md"
-WALK = PAGE.read_text(encoding="utf-8").partition("## The walk of a row")[2].partition("\n## ")[0]
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "internals" / "walk.md"
+WALK = PAGE.read_text(encoding="utf-8")
 NAMES = sorted(set(re.findall(r"`([a-z_]+(?:\.[A-Za-z_]+)+)`", WALK)))
 
 
@@ -57,11 +57,12 @@ BATCHES = [
 WINDOW = sb.TimeWindow(20, slide=10)
 
 
-def stated(walk: str) -> int:
-    """The number that the page states for a walk."""
-    found = re.search(rf"{walk}[^0-9]*(\d+) changes", " ".join(WALK.split()))
+def stated(walk: str) -> tuple[int, int]:
+    """The changes of room and of file that the page states for a walk."""
+    text = " ".join(WALK.split())
+    found = re.search(rf"- {walk}[^0-9]*(\d+) changes.*?(\d+) changes of file", text)
     assert found is not None
-    return int(found.group(1))
+    return int(found[1]), int(found[2])
 
 
 def test_a_push_to_watch_changes_rooms_no_more_often_than_the_page_says() -> None:
@@ -69,9 +70,12 @@ def test_a_push_to_watch_changes_rooms_no_more_often_than_the_page_says() -> Non
     answers = sb.watch(iter(BATCHES), query)
     for _ in range(2):
         next(answers)
-    rooms = walked(lambda: next(answers).table)
+    files = walked(lambda: next(answers).table)
+    rooms = rooms_of(files)
     assert {"embedded", "engine", "topk", "answers"} <= set(rooms)
-    assert 0 < changes_of_room(rooms) <= stated("`watch` with `TopK`")
+    most_rooms, most_files = stated("`watch` with `TopK`")
+    assert 0 < changes(rooms) <= most_rooms
+    assert 0 < changes(files) <= most_files
 
 
 def test_a_batch_on_spark_changes_rooms_no_more_often_than_the_page_says() -> None:
@@ -80,6 +84,9 @@ def test_a_batch_on_spark_changes_rooms_no_more_often_than_the_page_says() -> No
     *early, last = BATCHES
     for batch in early:
         job.push({"": batch})
-    rooms = walked(lambda: job.push({"": last}))
+    files = walked(lambda: job.push({"": last}))
+    rooms = rooms_of(files)
     assert {"spark", "engine", "frequency", "answers"} <= set(rooms)
-    assert 0 < changes_of_room(rooms) <= stated("Spark with `HeavyHitters`")
+    most_rooms, most_files = stated("Spark with `HeavyHitters`")
+    assert 0 < changes(rooms) <= most_rooms
+    assert 0 < changes(files) <= most_files

@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).parent.parent
-DECISIONS = ROOT / "docs" / "decisions"
+DECISIONS = ROOT / "docs" / "internals" / "decisions"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 YAML_FILES = sorted(

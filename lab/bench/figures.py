@@ -32,7 +32,7 @@ _MEASURED = re.compile(
     r"(?:×|M (?:rows|records|answers)/s|(?:million )?rows per second|times as fast)"
 )
 """What counts as a measured figure: a number with a unit of speed, or a ratio of speeds."""
-_HISTORY = ("decisions", "reproduction", "benchmarks.md", "fuzzing.md", "mutation.md")
+_HISTORY = ("internals", "reproduction", "benchmarks.md")
 """Pages that a command writes, or that record what was true at their time."""
 
 Row = dict[str, str]

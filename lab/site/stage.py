@@ -33,7 +33,7 @@ _LISTED = (".py", ".toml", ".cff", ".json")
 _SECTIONS = {
     "tutorials": ("Tutorials",),
     "recipes": ("How-to", "Recipes"),
-    "decisions": ("Explanation", "Decisions"),
+    "internals": ("Explanation", "Internals"),
     "reproduction": ("The papers",),
     "reference": ("Reference",),
     "files": ("How-to",),

@@ -103,7 +103,7 @@ class Run:
         )
 
     def _table(self) -> None:
-        """Print a line of the table in docs/fuzzing.md, with its head."""
+        """Print a line of the table in docs/internals/fuzzing.md, with its head."""
         done: collections.Counter[str] = collections.Counter()
         for worker in self.workers:
             done.update(worker.state.counts())

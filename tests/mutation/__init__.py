@@ -5,7 +5,7 @@
     checks.py      what runs against a mutant, how long it takes and which lines it executes
     runner.py      one process per mutant: put in the changed code, run what executes its line
     log.py         the results so far, so that a run can be continued
-    report.py      docs/mutation.md
+    report.py      docs/internals/mutation.md
     survivors.txt  survivors that were looked at, each with the reason why no test fails
     killed.txt     mutants that ``make test`` tries
 

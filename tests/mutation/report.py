@@ -1,4 +1,4 @@
-"""Writes docs/mutation.md: the share of mutants killed, by family and module, and the survivors."""
+"""Writes docs/internals/mutation.md: the share of mutants killed, by family and module, and the survivors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mutation import runner
 from mutation.changes import Change
 from mutation.targets import FAMILIES, TARGETS, Target
 
-PAGE = Path(__file__).parent.parent.parent / "docs" / "mutation.md"
+PAGE = Path(__file__).parent.parent.parent / "docs" / "internals" / "mutation.md"
 LOOKED_AT = Path(__file__).parent / "survivors.txt"
 """Survivors already examined: module, name of the change and explanation, separated by tabs."""
 

@@ -1,9 +1,9 @@
-"""Counts how often a reader changes folders while following one batch through the code.
+"""Counts how often a reader changes folders and files while following one batch through the code.
 
 Every call of a function of Skyband is a step. A change of room is a step in another folder of
 ``skyband`` than the step before. Not counted as steps are properties, functions without a name or
-with double underscores, and what every room uses: ``data/``, ``query/``, ``kernels/core/``,
-``arrays.py``, ``window.py`` with ``panes.py`` and ``durations.py``, ``registry.py``, and the values
+with double underscores, and what every room uses: ``data/``, ``query/``, ``kernels/``,
+``arrays.py``, ``window.py`` with ``panes.py``, ``registry.py``, and the values
 of ``contract/rows.py`` and ``contract/runs.py``.
 """
 
@@ -21,32 +21,35 @@ import skyband
 
 _ROOT = Path(skyband.__file__).parent
 _SHARED = (
-    "data/", "query/", "kernels/core/", "arrays.py", "window.py", "panes.py", "durations.py",
-    "registry.py", "contract/r",
+    "data/", "query/", "kernels/", "arrays.py", "window.py", "panes.py", "registry.py", "contract/r",
 )  # fmt: skip
 
 
 def walked(work: Callable[[], Any]) -> list[str]:
-    """The folder of each step, in order."""
-    rooms: list[str] = []
+    """The file of each step, in order."""
+    files: list[str] = []
 
     def note(frame: FrameType, event: str, _: Any) -> None:
         path = Path(frame.f_code.co_filename)
         if event == "call" and path.is_relative_to(_ROOT) and not _is_detail(frame):
             place = path.relative_to(_ROOT).as_posix()
             if not place.startswith(_SHARED):
-                rooms.append(place.partition("/")[0])
+                files.append(place)
 
     sys.setprofile(note)
     try:
         work()
     finally:
         sys.setprofile(None)
-    return rooms
+    return files
 
 
-def changes_of_room(rooms: list[str]) -> int:
-    return sum(one != other for one, other in pairwise(rooms))
+def rooms_of(files: list[str]) -> list[str]:
+    return [file.partition("/")[0] for file in files]
+
+
+def changes(places: list[str]) -> int:
+    return sum(one != other for one, other in pairwise(places))
 
 
 def _is_detail(frame: FrameType) -> bool:

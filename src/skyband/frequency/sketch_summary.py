@@ -6,7 +6,7 @@ must not grow without bound. Whenever ``raw_rows`` rows have gathered, they are 
 the ``known`` part. If that then has more items than half of ``raw_rows``, and more than a sketch
 can hold, the least frequent are cut off, and ``missing`` bounds how often each of them may have
 occurred. Rows are taken in blocks of exactly ``raw_rows``, so the result does not depend on how the
-input was cut into batches. docs/decisions/0009 gives the reasons.
+input was cut into batches. docs/internals/decisions/0009 gives the reasons.
 """
 
 from __future__ import annotations

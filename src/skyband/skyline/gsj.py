@@ -113,7 +113,7 @@ class GroupSkylines(JoinSynopsis):
     for each pair set aside. Exact. Any shorter window can be asked for, at the cost of a copy of
     the state.
 
-    Our own algorithm; docs/decisions/0015-group-skylines.md explains why it is correct and what it
+    Our own algorithm; docs/internals/decisions/0015-group-skylines.md explains why it is correct and what it
     gains.
 
     >>> import pyarrow as pa, skyband as sb

@@ -32,7 +32,7 @@ class Isj(LiveSynopsis):
     which moves on from window to window. Exact.
 
     Iterative (Sun et al.) with outsider pruning, which is ISJ in the paper's section VI.A;
-    docs/decisions/0016-iteration-layers.md says how we read the paper's text.
+    docs/internals/decisions/0016-iteration-layers.md says how we read the paper's text.
 
     >>> import pyarrow as pa, skyband as sb
     >>> trades = pa.table({"ts": [1, 2], "stock": ["a", "b"], "price": [5, 3]})

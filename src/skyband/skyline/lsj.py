@@ -41,7 +41,7 @@ class Lsj(Isj):
     the layer's skyline. State: all live rows, and two numbers per row in each shared layer. Exact.
 
     The paper's section V, with its Algorithm 1 in layer 1 only: in higher layers that algorithm
-    yields rows that are not on the skyline (docs/decisions/0016-iteration-layers.md).
+    yields rows that are not on the skyline (docs/internals/decisions/0016-iteration-layers.md).
 
     >>> import pyarrow as pa, skyband as sb
     >>> trades = pa.table({"ts": [1, 2], "stock": ["a", "b"], "price": [5, 3]})

@@ -38,7 +38,7 @@ class StabSky(SkylineSynopsis):
 
     Lin et al., as in the paper's section IV.A and Algorithm 1, by panes instead of rows. Intervals
     are kept in one flat array that is scanned, not in an interval tree: see
-    docs/decisions/0014-stabsky-by-panes.md.
+    docs/internals/decisions/0014-stabsky-by-panes.md.
 
     >>> import pyarrow as pa, skyband as sb
     >>> rows = pa.table({"price": [3, 2, 4, 1], "volume": [5, 1, 9, 1]})

@@ -15,7 +15,7 @@ def choose(query: TopK) -> str:
     """The algorithm for a query that names none.
 
     A query with ``epsilon`` could use "pabf", but in our measurements the exact algorithm is faster
-    (docs/decisions/0006-pabf-levels.md), so an approximate answer would save no time.
+    (docs/internals/decisions/0006-pabf-levels.md), so an approximate answer would save no time.
     """
     if query.distinct is not None:
         return algorithm_for(query.distinct, query.window.sort)
