@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import skyband as sb
-from skyband.engine.readers import folds_of, model_of, widest
+from skyband.engine.fold import folds_of, model_of, widest
 
 KINDS = ("TopK", "HeavyHitters", "Skyline")
 Board = dict[str, sb.Query]

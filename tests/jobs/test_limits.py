@@ -255,7 +255,7 @@ def test_every_sink_says_what_it_refuses(tmp_path: Path, dsn: str) -> None:
 def test_on_spark_the_summaries_leave_such_rows_out() -> None:
     """The part of the work that Spark gives to its workers."""
     pytest.importorskip("pyspark")
-    from skyband.engine.row_limits import RowLimits
+    from skyband.engine.intake import RowLimits
     from skyband.spark.plan import BoardPlan, QueryPlan
     from skyband.spark.summarise import Summariser
 

@@ -22,7 +22,7 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("--family", choices=FAMILIES, help="only this family")
     parser.add_argument("--module", help="only this module, e.g. skyband.kernels.select")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="time limit")
-    parser.add_argument("--dry", action="store_true", help="do not write docs/internals/mutation.md")
+    parser.add_argument("--dry", action="store_true", help="do not write the page")
     parser.add_argument("--known", type=Path, help="only mutants in this file; all must die")
     parser.add_argument("--cases", type=int, default=runner.CASES, help="random queries per module")
     parser.add_argument("--log", type=Path, help="write each result here, and skip those in it")

@@ -1,4 +1,4 @@
-"""Writes docs/internals/mutation.md: the share of mutants killed, by family and module, and the survivors."""
+"""Writes the page on mutants: the share of them killed, by family and module, and the survivors."""
 
 from __future__ import annotations
 

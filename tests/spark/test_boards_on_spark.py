@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import skyband as sb
-from skyband.engine.readers import folds_of
+from skyband.engine.fold import folds_of
 from support import spark_session, streams
 
 pytestmark = pytest.mark.spark

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import skyband as sb
-from skyband.engine.readers import folds_of, widest
+from skyband.engine.fold import folds_of, widest
 from skyband.errors import EngineError
 from skyband.spark.bucket import SESSIONS
 from skyband.spark.closing import closing_of

@@ -19,9 +19,8 @@ from skyband.embedded.snapshots import (
     snapshot_of,
 )
 from skyband.engine.board import BoardSession
-from skyband.engine.readers import folds_of
-from skyband.engine.session import Session
-from skyband.engine.workers import Workers, thread_count
+from skyband.engine.fold import folds_of
+from skyband.engine.session import Session, Workers, thread_count
 from skyband.errors import QueryError
 from skyband.query import Query
 from skyband.query.board import Board, board_of

@@ -26,7 +26,7 @@ from skyband.embedded.sources import (
     sorted_by,
 )
 from skyband.engine.board import BoardSession
-from skyband.engine.chunks import as_table
+from skyband.engine.intake import as_table
 from skyband.engine.session import ONLY, OutOfOrder
 from skyband.errors import DataError
 from skyband.kernels.compile_ahead import Rehearsal, offered, rehearsing

@@ -39,7 +39,7 @@ from skyband.embedded.time_order import (
     sorted_rows,
     ticks_in,
 )
-from skyband.engine.chunks import as_table
+from skyband.engine.intake import as_table
 from skyband.errors import SchemaError
 from skyband.window import Window
 

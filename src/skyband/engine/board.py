@@ -13,12 +13,10 @@ import pyarrow as pa
 from skyband.answers.answer import Answers
 from skyband.answers.position import Position
 from skyband.data.memo import one_batch
-from skyband.engine.chunks import as_table, chunks_of
 from skyband.engine.clock import TimeClock
+from skyband.engine.intake import RowLimits, as_table, chunks_of
 from skyband.engine.peek import peek, position
-from skyband.engine.row_limits import RowLimits
-from skyband.engine.session import ONLY, Name, Session
-from skyband.engine.transaction import Transaction, commit
+from skyband.engine.session import ONLY, Name, Session, Transaction, commit
 from skyband.errors import SchemaError
 from skyband.query.base import Query
 from skyband.window import CountWindow

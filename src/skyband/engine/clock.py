@@ -28,8 +28,8 @@ from skyband.data.columns import to_arrow
 from skyband.data.flat_state import require, whole
 from skyband.data.group_table import GroupTable
 from skyband.data.time_axis import TimeAxis
+from skyband.engine.open_panes import ArrivalTotals, Totals, last_windows, totals_for
 from skyband.engine.placement import Arrivals, Placement, ReadBatch, codes_of, place, place_rows
-from skyband.engine.totals import ArrivalTotals, Totals, last_windows, totals_for
 from skyband.errors import EngineError
 from skyband.kernels.arrange import arrival_numbers
 from skyband.panes import Panes, SidePanes

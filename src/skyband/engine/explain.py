@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from skyband import registry
-from skyband.engine.readers import fold_key, folds_of, model_of
+from skyband.engine.fold import fold_key, folds_of, model_of
 from skyband.query.base import Query
 from skyband.query.board import Board, board_of
 from skyband.window import CountWindow

@@ -5,32 +5,159 @@ columns of the source ──► rows that ``where`` wants ──► "price * vol
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
-from skyband.arrays import Mask
+from skyband.arrays import Ints, Mask
 from skyband.contract.checks import QuickTests, check_names
 from skyband.contract.checks import faults as faults_of
 from skyband.contract.rows import Faults
 from skyband.contract.synopsis import Synopsis
-from skyband.data.columns import is_bare, output_type, to_numpy
+from skyband.data.columns import decoded, empty_batch, is_bare, output_type, to_numpy
 from skyband.data.computed import ComputedColumn
 from skyband.data.memo import once, sharing
 from skyband.data.row_filter import RowFilter
-from skyband.engine.chunks import as_table, chunks_of, one_batch_of
 from skyband.engine.placement import ReadBatch
-from skyband.engine.row_limits import RowLimits, TimeLimits, ValueTest
 from skyband.errors import DataError, QueryError, SchemaError
 from skyband.kernels.scan import is_sorted
 from skyband.query.base import Query
 from skyband.query.expressions import Call, columns_of, parse
 from skyband.window import CountWindow
 
-__all__ = ["Intake", "SourceFilter", "refuse"]
+__all__ = [
+    "CHUNK_ROWS",
+    "Intake",
+    "RowLimits",
+    "SourceFilter",
+    "TimeLimits",
+    "ValueTest",
+    "as_table",
+    "chunks_of",
+    "one_batch_of",
+    "refuse",
+]
+
+# The times that an engine's clock can hold, and what a job takes of its rows ---------------------
+
+
+_NEVER = 2**63 - 1
+ValueTest = tuple[str, Callable[[Any], Mask | None]]
+"""What is wrong with a value, and a function that finds such values in a column."""
+
+
+@dataclass(frozen=True)
+class TimeLimits:
+    """The ticks that an engine's clock can hold, and what to say of those outside."""
+
+    least: int
+    most: int
+    too_early: str = "the time is out of range"
+    too_late: str = "the time is out of range"
+    latest: int = _NEVER
+    """The ticks up to which a time is not too far ahead of the clock on the wall."""
+    ahead: str = ""
+    """How far that is, as people write it."""
+
+    def within(self, other: TimeLimits) -> TimeLimits:
+        """The intersection of both limits, with the messages of this one."""
+        return replace(self, least=max(self.least, other.least), most=min(self.most, other.most))
+
+    @property
+    def greatest(self) -> int:
+        """The greatest tick of a good row."""
+        return min(self.most, self.latest)
+
+    def holds(self, least: int, most: int) -> bool:
+        """Whether all ticks from ``least`` to ``most`` are within the limits."""
+        return self.least <= least and most <= self.greatest
+
+    def faults(self, name: str, batch: pa.RecordBatch, ticks: Ints, timed: Mask) -> Faults | None:
+        """The rows whose time is outside; ``timed`` tells which rows have a time at all."""
+        early, late = timed & (ticks < self.least), timed & (ticks > self.most)
+        ahead = timed & (ticks > self.latest)
+        told = f"the time is more than {self.ahead} ahead of this machine's clock"
+        tests = [(name, self.too_early, early), (name, self.too_late, late), (name, told, ahead)]
+        return faults_of(batch, tests)
+
+
+@dataclass(frozen=True)
+class RowLimits:
+    """What a job takes of its rows; any other row is bad."""
+
+    ahead: int | None = None
+    """How many microseconds a time may be ahead of the clock; None for any."""
+    told: str = ""
+    """The same as people write it."""
+    values: tuple[ValueTest, ...] = ()
+    """Tests of the values that answers show, for sinks that cannot hold all of them."""
+
+
+# Batches of any kind as tables, and the chunks in which their rows are summarised ----------------
+
+
+CHUNK_ROWS = 1 << 20
+"""Rows summarised at once. It never depends on the number of threads, as rounding might show it."""
+_SMALL_CHUNK = 1 << 16
+"""Chunks with fewer rows are joined with their neighbours: each costs Python some time."""
+
+
+_LONG_CHUNK = 4
+"""How many times as long a chunk is for an algorithm that asks for long ones."""
+
+
+def as_table(data: Any) -> pa.Table:
+    """A table from anything with the Arrow PyCapsule interface, without copying."""
+    if isinstance(data, pa.Table):
+        return decoded(data)
+    if isinstance(data, pa.RecordBatch):
+        return decoded(pa.Table.from_batches([data]))
+    problem = ""
+    if hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__"):
+        try:
+            return decoded(pa.table(data))
+        except (pa.ArrowException, TypeError) as error:
+            problem = f" ({error})"
+    raise SchemaError(
+        "a batch must be a table with an Arrow interface (pyarrow, pandas, polars, DuckDB, ...), "
+        f"not {type(data).__name__}{problem}"
+    )
+
+
+def one_batch_of(table: pa.Table) -> pa.RecordBatch:
+    """All rows of a table as one batch; copied only if there are several chunks."""
+    batches = table.to_batches()
+    if len(batches) == 1:
+        return batches[0]
+    if not batches:
+        return empty_batch(table.schema)
+    return table.combine_chunks().to_batches()[0] if table.num_rows else batches[0]
+
+
+def chunks_of(table: pa.Table, long: bool = False) -> list[pa.RecordBatch]:
+    """The chunks of a table: large ones cut, small neighbours joined; at least one.
+
+    They are cut every ``CHUNK_ROWS`` rows, or later if ``long`` chunks are asked for.
+    """
+    most = CHUNK_ROWS * _LONG_CHUNK if long else CHUNK_ROWS
+    batches = [b for b in table.to_batches(max_chunksize=most) if b.num_rows]
+    if len(batches) < 2:
+        return batches or [one_batch_of(table.slice(0, 0))]
+    found: list[list[pa.RecordBatch]] = []
+    rows = _SMALL_CHUNK
+    for batch in batches:
+        if rows >= _SMALL_CHUNK or batch.num_rows >= _SMALL_CHUNK:
+            found.append([])
+            rows = 0
+        found[-1].append(batch)
+        rows += batch.num_rows
+    return [
+        each[0] if len(each) == 1 else one_batch_of(pa.Table.from_batches(each)) for each in found
+    ]
+
 
 Rows = TypeVar("Rows", pa.RecordBatch, pa.Table)
 _LONG = 100

@@ -2,18 +2,282 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import compress, pairwise
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from skyband.arrays import Ints, Mask
-from skyband.contract.runs import Runs
+from skyband.contract.rows import Windows
+from skyband.contract.runs import Runs, run_starts
+from skyband.data.flat_state import Form, admitted, require
 from skyband.data.packing import under
+from skyband.panes import DecayPanes, Panes, SidePanes
 
-__all__ = ["OpenPanes"]
+__all__ = [
+    "SURELY_FITS",
+    "ArrivalTotals",
+    "OpenPanes",
+    "Totals",
+    "last_windows",
+    "totals_for",
+]
+
+# The number of rows, or the weight, that each window covers, as sums over panes ------------------
+
+
+SURELY_FITS = 2.0**60
+"""Whole weights up to this sum need no closer look, even with those of rows that still wait."""
+
+Check = Callable[[int, Sequence[Runs]], None]
+"""See ``Synopsis.check_weight``."""
+_NONE = np.zeros(0, np.int64)
+
+_NEVER = np.iinfo(np.int64).min
+_GROUP_SHIFT = 40
+"""Count windows key their pane totals by group and pane; 2^40 panes per group are enough."""
+
+
+class Totals:
+    """The weight of every live pane."""
+
+    by_group: ClassVar[bool] = False
+    """Whether each group has its own windows."""
+
+    def __init__(self, panes: Panes) -> None:
+        self.panes = panes
+        self.bound = 0.0
+        """At least the sum of all whole weights, those of open panes too; see ``take``."""
+        self.keys: Ints = np.zeros(0, np.int64)
+        self.weights: npt.NDArray[Any] = np.zeros(0, np.int64)
+
+    @property
+    def nbytes(self) -> int:
+        return self.keys.nbytes + self.weights.nbytes
+
+    def add(self, sealed: Runs | None) -> None:
+        """Add sealed panes, sorted by pane."""
+        if sealed is None:
+            return
+        keys, weights = sealed.stamp, sealed.scalars.get("total")
+        if weights is None:
+            weights = sealed.scalars["rows"]
+        if len(keys) != 1:
+            starts = run_starts(keys)
+            keys = keys[starts]
+            weights = np.add.reduceat(weights, starts) if len(starts) else weights[:0]
+        self.keys = np.concatenate([self.keys, keys])
+        self.weights = np.concatenate([self.weights, weights])
+
+    def take(self, runs: Runs, open_panes: OpenPanes, check: Check) -> None:
+        """Note summaries that panes took; ``check`` the greatest window if it may weigh too much.
+
+        A bound on the sum of all weights shows for nearly every stream that no window does.
+        """
+        weights = runs.scalars.get("total")
+        if weights is None or weights.dtype.kind != "i":
+            return
+        self.bound += float(weights.sum(dtype=np.float64))
+        if self.bound > SURELY_FITS:
+            pieces = open_panes.pieces
+            check(self._greatest(pieces), [*pieces, runs])
+
+    def restore(self, keys: Ints, weights: npt.NDArray[Any], open_panes: OpenPanes) -> None:
+        """Restore a snapshot; the open panes must be restored already."""
+        require(weights.dtype.kind in "if" and weights.shape[1:] in ((), (2,)), "totals")
+        like = {"keys": np.zeros(0, np.int64), "weights": weights[:0]}
+        forms = {"keys": Form("panes", ascends=True), "weights": Form("panes")}
+        saved = admitted({"keys": keys, "weights": weights}, like, forms)
+        self.keys, self.weights = saved["keys"], saved["weights"]
+        each = [weights.ravel(), *(runs.scalars.get("total", _NONE) for runs in open_panes.pieces)]
+        self.bound = float(np.concatenate(each, dtype=np.float64).sum())
+
+    def _greatest(self, open_panes: Sequence[Runs]) -> int:
+        """The greatest weight of a window over the panes so far, sealed or open; exactly."""
+        weights: dict[tuple[int, int], int] = {}
+        for group, pane, weight in self._panes(open_panes):
+            weights[group, pane] = weights.get((group, pane), 0) + weight
+        self.bound = float(sum(weights.values()))
+        most = total = 0
+        inside: deque[tuple[int, int]] = deque()
+        for at in sorted(weights):
+            while inside and not self._share_a_window(inside[0], at):
+                total -= weights[inside.popleft()]
+            inside.append(at)
+            total += weights[at]
+            most = max(most, total)
+        return most
+
+    def _panes(self, open_panes: Sequence[Runs]) -> Iterator[tuple[int, int, int]]:
+        """Group, pane and weight; the groups of time windows are one."""
+        for key, weight in zip(self.keys.tolist(), self.weights.tolist(), strict=True):
+            yield *self._place(key), weight
+        for runs in open_panes:
+            weights = runs.scalars["total"].tolist()
+            for group, pane, weight in zip(
+                runs.group.tolist(), runs.stamp.tolist(), weights, strict=True
+            ):
+                yield group if self.by_group else 0, pane, weight
+
+    def _share_a_window(self, first: tuple[int, int], last: tuple[int, int]) -> bool:
+        """Whether a window, or what ``peek`` reads, may cover both of these panes of groups."""
+        length = self.panes.pane_end(last[1]) - self.panes.pane_start(first[1])
+        return first[0] == last[0] and bool(length <= self.panes.size)
+
+    def _place(self, key: int) -> tuple[int, int]:
+        """The group and the pane of a key; the groups of time windows are one."""
+        return divmod(key, 1 << _GROUP_SHIFT) if self.by_group else (0, key)
+
+    def of(self, windows: Windows) -> npt.NDArray[Any]:
+        """The weight of each window."""
+        return self._between(windows.first, windows.end)
+
+    def _between(self, first: Ints, end: Ints) -> npt.NDArray[Any]:
+        low, high = self.keys.searchsorted(first), self.keys.searchsorted(end)
+        if len(low) == 1 and self.weights.dtype.kind != "f":  # sums of floats depend on the order
+            return np.add.reduce(self.weights[low[0] : high[0]], keepdims=True)
+        sums = np.append(np.zeros(1, self.weights.dtype), np.cumsum(self.weights))
+        totals: npt.NDArray[Any] = sums[high] - sums[low]
+        return totals
+
+    def expire(self, windows: Windows) -> None:
+        """Drop the panes before the last of these windows; its own panes may be read again."""
+        self._keep(slice(int(np.searchsorted(self.keys, windows.first[-1])), None))
+
+    def copied(self) -> Totals:
+        """An independent copy; arrays are never changed, only replaced."""
+        copy = type(self).__new__(type(self))
+        copy.__dict__.update(self.__dict__)
+        return copy
+
+    def _keep(self, rows: Any) -> None:
+        self.keys, self.weights = self.keys[rows], self.weights[rows]
+
+
+class ArrivalTotals(Totals):
+    """The weight of the live panes of every group, each of which has its own windows."""
+
+    by_group = True
+
+    def add(self, sealed: Runs | None) -> None:
+        weights = None if sealed is None else sealed.scalars.get("total")
+        if sealed is None or weights is None:
+            return  # the total is the number of arrivals, so nothing needs to be kept
+        keys = np.concatenate([self.keys, _key(sealed.group, sealed.stamp)])
+        order = np.argsort(keys, kind="stable")
+        self.keys, self.weights = keys[order], np.concatenate([self.weights, weights])[order]
+
+    def of(self, windows: Windows) -> npt.NDArray[Any]:
+        first, end = windows.first, windows.end
+        if not len(self.keys):
+            return self._rows(first, end)
+        if windows.group is not None:
+            first, end = _key(windows.group, first), _key(windows.group, end)
+        return self._between(first, end)
+
+    def _rows(self, first: Ints, end: Ints) -> Ints:
+        """The arrivals in the panes of count windows, except those in gaps."""
+        if self.panes.gaps:
+            return np.asarray(self.panes.size * (end // 2 - first // 2))
+        return np.asarray(self.panes.pane_start(end) - self.panes.pane_start(first))
+
+    def expire(self, windows: Windows) -> None:
+        if windows.group is None:
+            super().expire(windows)
+        elif len(self.keys) > 4 * self.panes.per_window * max(len(windows.ranks), 1):
+            newest = np.zeros(len(windows.ranks), np.int64)
+            owner, pane = self.keys >> _GROUP_SHIFT, self.keys & ((1 << _GROUP_SHIFT) - 1)
+            np.maximum.at(newest, owner, pane)
+            self._keep(pane > newest[owner] - 2 * self.panes.per_window)
+
+
+class RunningTotals(Totals):
+    """The weight of all panes so far, for windows without a size; it may decay.
+
+    The panes up to the last window read are one entry, with their weight at the end of its pane.
+    """
+
+    def _share_a_window(self, first: tuple[int, int], last: tuple[int, int]) -> bool:
+        return True
+
+    def of(self, windows: Windows) -> npt.NDArray[Any]:
+        totals = np.zeros(len(windows), self.weights.dtype)
+        keys, weights = self.keys.tolist(), self.weights.tolist()
+        if not keys:
+            return totals
+        pane, weight, at = keys[0], 0, 0  # panes and windows ascend
+        for number, end in enumerate(windows.end.tolist()):
+            while at < len(keys) and keys[at] < end:
+                weight = weight * self._fading(keys[at] - pane) + weights[at]
+                pane, at = keys[at], at + 1
+            totals[number] = weight * self._fading(end - 1 - pane) if at else 0
+        return totals
+
+    def _fading(self, panes: int) -> int | float:
+        """What a weight is multiplied by after this many panes."""
+        if not isinstance(self.panes, DecayPanes):
+            return 1
+        age = panes * self.panes.slide
+        return 0.0 if age > self.panes.memory else 2.0 ** (-age / self.panes.half_life)
+
+    def expire(self, windows: Windows) -> None:
+        end = int(windows.end[-1])
+        upto = int(np.searchsorted(self.keys, end))
+        if upto > 1:
+            last = windows.slice(len(windows) - 1, len(windows))
+            self.weights = np.append(self.of(last), self.weights[upto:])
+            self.keys = np.append(end - 1, self.keys[upto:])
+
+
+class SideTotals(Totals):
+    """The number of rows of every live pane by source, if each source has its own window."""
+
+    panes: SidePanes
+
+    def __init__(self, panes: SidePanes) -> None:
+        super().__init__(panes)
+        self.weights = np.zeros((0, len(panes.sides)), np.int64)
+
+    def add(self, sealed: Runs | None) -> None:
+        if sealed is not None:
+            self.keys = np.concatenate([self.keys, sealed.stamp])
+            self.weights = np.concatenate([self.weights, _rows_by_side(self.panes, sealed)])
+
+    def of(self, windows: Windows) -> npt.NDArray[Any]:
+        sums = np.zeros((len(self.keys) + 1, len(self.panes.sides)), np.int64)
+        np.cumsum(self.weights, axis=0, out=sums[1:])
+        high = np.searchsorted(self.keys, windows.end)
+        totals = np.zeros(len(windows), np.int64)
+        for at, (source, _) in enumerate(self.panes.sides):
+            first = np.maximum(windows.first, self.panes.first_of(source, windows.end))
+            totals += sums[high, at] - sums[np.searchsorted(self.keys, first), at]
+        return totals
+
+
+def _rows_by_side(panes: SidePanes, runs: Runs) -> Ints:
+    return np.stack([runs.scalars[f"rows/{source}"] for source, _ in panes.sides], axis=1)
+
+
+def last_windows(panes: SidePanes, runs: Runs) -> Ints:
+    """For each pane, the last window that has rows of it, if each source has its own window."""
+    rows = _rows_by_side(panes, runs)
+    lasts = [panes.of(source).last_window_of(runs.stamp) for source, _ in panes.sides]
+    return np.asarray(np.where(rows > 0, np.stack(lasts, axis=1), _NEVER).max(axis=1))
+
+
+def totals_for(panes: Panes) -> Totals:
+    """Totals for time windows that are made of these panes."""
+    if isinstance(panes, SidePanes):
+        return SideTotals(panes)
+    return (Totals if panes.sized else RunningTotals)(panes)
+
+
+def _key(group: npt.NDArray[Any], pane: Ints) -> Ints:
+    return (group.astype(np.int64) << _GROUP_SHIFT) + pane
+
 
 _MOST_PIECES = 64
 _FEW_ROWS = 100_000

@@ -35,8 +35,8 @@ from skyband.data.columns import (
 from skyband.data.row_filter import RowFilter
 from skyband.data.time_axis import TimeAxis
 from skyband.engine.clock import ClockPreview
+from skyband.engine.open_panes import SURELY_FITS
 from skyband.engine.placement import Arrivals, ReadBatch, place, place_rows
-from skyband.engine.totals import SURELY_FITS
 from skyband.errors import SchemaError
 
 if TYPE_CHECKING:

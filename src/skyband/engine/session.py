@@ -2,30 +2,139 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
+from skyband.answers.answer import Answers
 from skyband.contract.rows import Faults
 from skyband.data.group_table import GroupTable
-from skyband.engine.chunks import as_table
 from skyband.engine.clock import TimeClock
-from skyband.engine.fold import Fold, Step
-from skyband.engine.intake import Intake, refuse
+from skyband.engine.fold import Fold, Step, widest
+from skyband.engine.intake import Intake, as_table, refuse
 from skyband.engine.per_group import make_synopsis
 from skyband.engine.placement import Placement, ReadBatch
-from skyband.engine.readers import widest
 from skyband.engine.row_buffer import RowBuffer, row_buffer_for
-from skyband.engine.transaction import Transaction
-from skyband.engine.workers import Workers
-from skyband.errors import DataError, SchemaError, SkybandError
+from skyband.errors import DataError, QueryError, SchemaError, SkybandError
 from skyband.query.base import Query
 from skyband.window import duration_text
 
-__all__ = ["ONLY", "OutOfOrder", "Session"]
+__all__ = [
+    "ONLY",
+    "OutOfOrder",
+    "Session",
+    "Transaction",
+    "Workers",
+    "commit",
+    "cores",
+    "thread_count",
+]
+
+# Transactions: changes of one or several sessions that happen all together or not at all ---------
+#
+# A transaction has three stages, and every session completes a stage before any begins the next:
+#
+#     begin      take rows and advance the clock; everything it changes can be undone
+#     finished   fold the sealed panes into the synopses, first those that keep a savepoint
+#     answered   make the answers
+#
+# A synopsis without a savepoint does not raise once its fold has changed something. So whichever
+# session raises, all of them can go back to where they were.
+
+
+@dataclass(frozen=True, eq=False)
+class Transaction:
+    """What a session is about to do."""
+
+    session: Session
+    fold: Fold
+    begin: Callable[[Fold], Step | None]
+
+    def mark(self) -> tuple[Any, ...]:
+        """The state to which ``rewind`` returns."""
+        return self.fold.mark(), dict(self.session.rows)
+
+    def rewind(self, mark: tuple[Any, ...]) -> None:
+        """Undo this transaction."""
+        self.fold.rewind(mark[0])
+        self.session.rows = mark[1]
+
+
+def commit(transactions: Sequence[Transaction]) -> list[list[Answers | None]]:
+    """Carry out all transactions; the answers of each one's readers. If one raises, undo all."""
+    marks = [each.mark() for each in transactions]
+    order = sorted(range(len(marks)), key=lambda i: marks[i][0][-1] is None)  # savepoints first
+    try:
+        steps: list[Step | None] = []
+        for each in transactions:
+            with each.session.named():
+                steps.append(each.begin(each.fold))
+        finished: list[Any] = [None] * len(steps)
+        for i in order:
+            step = steps[i]
+            if step is not None:
+                with transactions[i].session.named():
+                    finished[i] = transactions[i].fold.finished(step)
+    except BaseException:
+        for i in reversed(order):  # a savepoint may call the user's function, which may fail again
+            transactions[i].rewind(marks[i])
+        raise
+    return [
+        [] if step is None else each.fold.answered(step, runs)
+        for each, step, runs in zip(transactions, steps, finished, strict=True)
+    ]
+
+
+# Threads that summarise. Work is cut by the source, never by the number of threads ---------------
+
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def cores() -> int:
+    """The number of cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return max(1, len(os.sched_getaffinity(0)))
+    return os.cpu_count() or 1  # macOS and Windows
+
+
+def thread_count(threads: Any) -> int:
+    """The number of threads that a user asks for; None means all cores."""
+    if threads is None:
+        return cores()
+    if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
+        raise QueryError(
+            f"threads must be a positive integer, or None for all cores of this process; "
+            f"got {threads!r}"
+        )
+    return threads
+
+
+class Workers:
+    """A pool that applies a function to some items and keeps their order.
+
+    The pool is started when there are several items for the first time.
+    """
+
+    def __init__(self, threads: int = 1) -> None:
+        self.threads = threads
+        self._pool: ThreadPoolExecutor | None = None
+
+    def map(self, function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
+        """The results in the order of the items; with one thread, or one item, in this thread."""
+        if self.threads < 2 or len(items) < 2:
+            return [function(item) for item in items]
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="skyband")
+        return list(self._pool.map(function, items))
+
 
 ONLY = ""
 """The name of the source if there is only one."""

@@ -35,7 +35,7 @@ class Exact(FrequencySynopsis):
     one entry per distinct item of each live pane. Guarantee: counts are the true counts; errors are
     0. Floating-point weights are only added, never subtracted, so a huge weight leaves no rounding
     error behind when it expires. Several queries share the entries and the items; for each size of
-    window there are sums of its own. A window of one pane needs no state: see docs/internals/decisions/0011.
+    window there are sums of its own. A window of one pane needs no state: see decision 0011.
 
     >>> import pyarrow as pa, skyband as sb
     >>> words = pa.table({"word": ["to", "be", "or", "not", "to", "be", "to"]})

@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 from skyband.arrays import Mask
 from skyband.contract.checks import null_mask
 from skyband.data.columns import output_type, plain, spans, to_numpy
-from skyband.engine.readers import fold_key
-from skyband.engine.row_limits import RowLimits, ValueTest
+from skyband.engine.fold import fold_key
+from skyband.engine.intake import RowLimits, ValueTest
 from skyband.jobs.job import Job
 from skyband.jobs.sinks.base import Sink
 from skyband.window import parse_duration

@@ -113,8 +113,7 @@ class GroupSkylines(JoinSynopsis):
     for each pair set aside. Exact. Any shorter window can be asked for, at the cost of a copy of
     the state.
 
-    Our own algorithm; docs/internals/decisions/0015-group-skylines.md explains why it is correct and what it
-    gains.
+    Our own algorithm; decision 0015 explains why it is correct and what it gains.
 
     >>> import pyarrow as pa, skyband as sb
     >>> trades = pa.table({"ts": [1, 2, 3], "stock": ["a", "b", "a"], "price": [5, 3, 4]})

@@ -26,11 +26,9 @@ from skyband.contract.synopsis import Synopsis
 from skyband.data.group_table import GroupTable
 from skyband.data.time_axis import window_value
 from skyband.engine.clock import TimeClock
-from skyband.engine.fold import Fold
-from skyband.engine.intake import Intake, refuse
+from skyband.engine.fold import Fold, fold_key, widest
+from skyband.engine.intake import Intake, RowLimits, TimeLimits, refuse
 from skyband.engine.per_group import make_synopsis
-from skyband.engine.readers import fold_key, widest
-from skyband.engine.row_limits import RowLimits, TimeLimits
 from skyband.errors import EngineError
 from skyband.query.base import Query
 from skyband.spark.promises import PROMISE

@@ -36,7 +36,7 @@ from skyband.embedded.formats import kind_of, open_parquet, opened
 from skyband.embedded.read_ahead import Load, read_ahead
 from skyband.embedded.sources import READERS, ReadSettings, paths_of
 from skyband.embedded.text_files import blocks, read_json
-from skyband.engine.workers import thread_count
+from skyband.engine.session import thread_count
 from skyband.errors import EngineError, QueryError, SchemaError
 from skyband.jobs.job import JobSection
 from skyband.jobs.local.source import ColumnChoice, LocalSource, Place, SourceNeeds

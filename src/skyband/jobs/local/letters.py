@@ -10,9 +10,8 @@ import pyarrow as pa
 
 from skyband.contract.rows import Faults
 from skyband.data.letters import LETTERS, CarriedColumns, row_letters
-from skyband.engine.intake import Intake
+from skyband.engine.intake import Intake, RowLimits
 from skyband.engine.per_group import make_synopsis
-from skyband.engine.row_limits import RowLimits
 from skyband.jobs.job import Job
 from skyband.jobs.local.posts import Fault
 from skyband.jobs.sinks.base import Sink, TableRows, written

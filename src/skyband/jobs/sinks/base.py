@@ -7,7 +7,7 @@ from typing import Protocol, TypeVar
 
 import pyarrow as pa
 
-from skyband.engine.row_limits import ValueTest
+from skyband.engine.intake import ValueTest
 from skyband.errors import EngineError, SkybandError
 
 __all__ = ["Sink", "SinkRows", "TableRows", "written"]

@@ -17,7 +17,7 @@ import pyarrow.fs
 from skyband.answers.changes import asked_changes
 from skyband.data.letters import LETTERS
 from skyband.embedded.snapshots import BoardDiff
-from skyband.engine.row_limits import RowLimits
+from skyband.engine.intake import RowLimits
 from skyband.errors import EngineError
 from skyband.jobs.job import Job, check_columns
 from skyband.jobs.limits import row_limits
