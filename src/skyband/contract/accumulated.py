@@ -9,7 +9,6 @@ import numpy as np
 from skyband.arrays import Codes, Hashes, Ints, Saved, State
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Runs
-from skyband.contract.saved_runs import SavedRuns
 from skyband.data.flat_state import require
 
 __all__ = ["PARTS", "Accumulated"]
@@ -18,7 +17,7 @@ PARTS = 64
 """The state is stored in this many parts, so that a batch rewrites only those it has changed."""
 
 
-class Accumulated(SavedRuns):
+class Accumulated:
     """A mixin for synopses whose summaries are also their state and their partial answers.
 
     The rows so far are one big pane, so ``combine`` merges a sealed pane into the state. It is
@@ -29,6 +28,8 @@ class Accumulated(SavedRuns):
 
     combine: Callable[[Runs], Runs]
     """See ``Synopsis.combine``."""
+    saved_runs: Callable[..., Runs]
+    """See ``Synopsis.saved_runs``."""
     many_groups = True
     accumulates = True
     kept: Runs | None = None

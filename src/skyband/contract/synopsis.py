@@ -33,10 +33,9 @@ import pyarrow as pa
 from skyband.arrays import Codes, Hashes, Ints, Saved, State
 from skyband.contract.checks import QuickTests, check_names
 from skyband.contract.rows import Faults, Rows, Windows
-from skyband.contract.runs import Runs
-from skyband.contract.saved_runs import SavedRuns
+from skyband.contract.runs import Runs, Types
 from skyband.data.arrow_store import check_keepable
-from skyband.data.flat_state import Forms, Parts, bytes_of, load, save
+from skyband.data.flat_state import Forms, Parts, bytes_of, load, require, save
 from skyband.data.time_axis import TimeAxis
 from skyband.errors import EngineError, SchemaError
 from skyband.query.base import RESERVED, Query
@@ -46,7 +45,7 @@ __all__ = ["Synopsis"]
 Q = TypeVar("Q", bound=Query)
 
 
-class Synopsis(SavedRuns, ABC, Generic[Q]):
+class Synopsis(ABC, Generic[Q]):
     """The state of one algorithm for one query; the table above lists what it must implement."""
 
     # Capabilities: what only some algorithms can do. Each class declares its own.
@@ -82,6 +81,9 @@ class Synopsis(SavedRuns, ABC, Generic[Q]):
     """What is known of these arrays; a snapshot in which it is not so is refused."""
     saved_parts: ClassVar[Parts] = ()
     """Attributes that have a state of their own, each with a prefix for its names."""
+
+    bounds_of_saved: tuple[int, int] | None = None
+    """While a snapshot is restored: all codes of groups, and all sealed panes, are below these."""
 
     @classmethod
     def remark(cls, query: Any) -> str:
@@ -332,3 +334,34 @@ class Synopsis(SavedRuns, ABC, Generic[Q]):
 
     def _check(self) -> None:
         """Assert every invariant; only tests call it."""
+
+    # What a snapshot may hold, which may have been forged -----------------------------------
+
+    def summary_types(self) -> Types:
+        """The types of all columns that a summary may have, as that of no rows shows them."""
+        found: dict[str, dict[str, Any]] = {}
+        none = np.zeros(0, np.int64)
+        for source, schema in self.schemas.items():
+            batch = pa.RecordBatch.from_pylist([], schema=schema)
+            runs = none, none.astype(np.int32), np.zeros(1, np.int64)
+            summary = self.summarise(Rows(source, batch, *runs, None, none, none))
+            for part, columns in [*summary.types.items(), *self.combine(summary).types.items()]:
+                found.setdefault(part, {}).update(columns)
+        return found
+
+    def saved_runs(self, runs: Runs, sealed: bool = True) -> Runs:
+        """Summaries from a snapshot, if this query may have made them; raises EngineError if not.
+
+        An algorithm whose summaries hold indices checks their range, too.
+        """
+        if self.bounds_of_saved is not None:
+            groups = self.bounds_of_saved[0] if self.query.groups else 1
+            require(runs.group.max(initial=-1) < groups, "a group that is not there")
+            self.check_sealed(runs.stamp[: len(runs) * sealed])
+        return runs.typed(self.summary_types(), whole=not sealed)
+
+    def check_sealed(self, panes: Ints) -> None:
+        """Refuse a snapshot whose state has rows of panes that are still to come."""
+        if self.bounds_of_saved is not None and len(panes):
+            known = max(self.bounds_of_saved[1], np.iinfo(np.int64).min + 1)
+            require(panes.max() < known, "a pane that is not sealed")
