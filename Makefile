@@ -24,7 +24,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-board setup-demo setup-spark setup-test hooks demo spark-demo board screenshots bench test test-core test-kafka test-nojit test-spark \
-        slow-nojit spark-classes docs docs-test slow faults spark-versions cluster fuzz mutants lowest dist dist-spark check format clean
+        slow-nojit nightly spark-classes docs docs-test slow faults spark-versions cluster fuzz mutants lowest dist dist-spark check format clean
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -99,11 +99,11 @@ docs: $(VENV)/.stamp-docs  ## Build the site in build/site, strictly; GENERATOR=
 
 # --- tests --------------------------------------------------------------------------------------
 
-CORE := -m "not slow and not cluster and not spark and not kafka"
+CORE := -m "not slow and not tools and not cluster and not spark and not kafka"
 
 # The small ones, and those that wait for a Kafka broker, run beside those on Spark, which leave the
 # processor idle now and then.
-test: setup-test  ## Run all but the slow and the cluster tests, and the small ones without JIT
+test: setup-test  ## Run all but the slow, the cluster and the tools' tests, and the small ones without JIT
 	@began=$$(date +%s); $(SUBMAKE) test-core || exit 1; \
 	echo "==> make test-core took $$(($$(date +%s) - began)) s"; \
 	if ! $(BIN)/python -c "import pyspark" 2>/dev/null; then exec $(SUBMAKE) test-nojit test-kafka; fi; \
@@ -151,6 +151,11 @@ test-nojit: setup  ## Run the small tests of the core with numba's compiler off
 
 slow-nojit: setup  ## Run every test that can do without numba's compiler; takes long
 	$(NOJIT) tests --timeout=1800 -o faulthandler_timeout=3600 $(PYTEST_ARGS)
+
+nightly: setup-test  ## Run the tests of tools, the slow ones, and a longer round of fuzzing
+	$(PYTEST) $(TWO) -m "tools and not slow and not spark" tests/lab tests/mutation $(PYTEST_ARGS)
+	$(SUBMAKE) slow
+	$(SUBMAKE) fuzz FUZZ_ARGS="--count 2000"
 
 docs-test: setup  ## Run the examples in README, docs and docstrings
 	$(PYTEST) README.md docs src $(PYTEST_ARGS)

@@ -29,6 +29,16 @@ settings.register_profile("explore", deadline=None, print_blob=True)
 settings.load_profile("explore" if os.environ.get("SKYBAND_EXPLORE") else "skyband")
 
 
+TOOLS = ("lab", "mutation")
+"""Folders with tests of tools, which ``make nightly`` runs; those of the tutorials are for users."""
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark the tests of tools."""
+    if item.path.parent.name in TOOLS and item.path.name != "test_tutorials.py":
+        item.add_marker("tools")
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Each worker starts with its own share of the tests: see ``shares``."""

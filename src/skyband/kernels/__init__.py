@@ -1,4 +1,5 @@
-"""What kernels of every family use: the jit wrapper, hashing, orders, passes over columns.
+"""What compiled loops share: the compiler, hashing, orders, passes over columns.
 
-Loops that one family uses alone are beside its algorithms, in ``topk/kernels/`` and so on.
+Loops that one family uses alone stand beside its algorithms, in ``topk/kernels`` and so on.
+Imports only ``errors`` and ``arrays``.
 """

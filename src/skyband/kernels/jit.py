@@ -84,7 +84,7 @@ def cache_folder() -> Path | None:
 def _candidates() -> Iterator[Path]:
     if _config.CACHE_DIR:
         yield Path(_config.CACHE_DIR)
-    yield Path(__file__).parents[1] / "__pycache__" / "numba"
+    yield Path(__file__).parent / "__pycache__" / "numba"
     try:
         yield Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "skyband"
     except RuntimeError:  # there is no home

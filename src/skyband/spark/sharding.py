@@ -65,7 +65,7 @@ def choose_shards(summaries: float, buckets: int, cores: int | None = None) -> S
     >>> choose_shards(3_000, buckets=1).shards
     1
     >>> choose_shards(84_000_000, buckets=1)
-    Split(shards=2, why='about 84 MB of summaries in the first batch, 50 MB per state key')
+    ShardChoice(shards=2, why='about 84 MB of summaries in the first batch, 50 MB per state key')
     >>> choose_shards(84_000_000, buckets=16).shards
     1
     >>> choose_shards(720_000_000, buckets=1, cores=4).why

@@ -312,7 +312,7 @@ def fold_groups(
         out_end = with_room(out_end, answers, many)
         before = answers
         out = (out_code, out_sum, out_group, out_end)
-        if blocks.sizes.max() + LANES > len(room.values):
+        if len(blocks.sizes) and blocks.sizes.max() + LANES > len(room.values):
             room = _room_for(blocks.sizes)
         n, answers = _read_groups(
             sequence, blocks, order_key, k, decided, least, room, out, n, answers

@@ -1,1 +1,4 @@
-"""Sinks of jobs: files, Kafka, PostgreSQL, addresses of HTTP, and those that only Spark writes."""
+"""Sinks of jobs: files, Kafka, PostgreSQL, HTTP, and those that only Spark writes.
+
+Imports the rest of ``jobs``; a client library only when a sink of its kind is opened.
+"""
