@@ -153,7 +153,7 @@ slow-nojit: setup  ## Run every test that can do without numba's compiler; takes
 	$(NOJIT) tests --timeout=1800 -o faulthandler_timeout=3600 $(PYTEST_ARGS)
 
 nightly: setup-test  ## Run the tests of tools, the slow ones, and a longer round of fuzzing
-	$(PYTEST) $(TWO) -m "tools and not slow and not spark" tests/lab tests/mutation $(PYTEST_ARGS)
+	$(PYTEST) $(TWO) -m "tools and not slow and not spark" tests/lab $(PYTEST_ARGS)
 	$(SUBMAKE) slow
 	$(SUBMAKE) fuzz FUZZ_ARGS="--count 2000"
 

@@ -29,13 +29,11 @@ settings.register_profile("explore", deadline=None, print_blob=True)
 settings.load_profile("explore" if os.environ.get("SKYBAND_EXPLORE") else "skyband")
 
 
-TOOLS = ("lab", "mutation")
-"""Folders with tests of tools, which ``make nightly`` runs; those of the tutorials are for users."""
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Mark the tests of tools."""
-    if item.path.parent.name in TOOLS and item.path.name != "test_tutorials.py":
+    """Mark the tests of ``lab/``, which ``make nightly`` runs; the tutorials are for users."""
+    if item.path.parent.name == "lab" and item.path.name != "test_tutorials.py":
         item.add_marker("tools")
 
 

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 import oracle
+import skyband as sb
+from skyband.contract.rows import Rows, Windows
+from skyband.frequency.exact import Exact
 from support import conformance, streams
 
 pytestmark = pytest.mark.nojit
@@ -25,3 +29,15 @@ def test_windows_of_few_panes(panes: int, by: tuple[str, ...], weight: str | Non
     stream = streams.from_rows(rows, kinds | {"half": pa.float64()}, stream.cuts)
     for window in (oracle.TimeWindow(6 * panes, 6), oracle.CountWindow(8 * panes, 8)):
         conformance.compare("HeavyHitters", window, settings, stream)
+
+
+def test_a_window_may_be_read_before_there_is_any_group() -> None:
+    """On Spark a shard may have no rows yet when other shards have some."""
+    query = sb.HeavyHitters(k=2, item="n", time="t", by="g", window=sb.TimeWindow(10, slide=5))
+    exact = Exact(query)
+    exact.bind("", pa.schema({"t": pa.int64(), "g": pa.string(), "n": pa.int64()}))
+    none, codes, one = np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(1, np.int64)
+    batch = pa.RecordBatch.from_pylist([], schema=exact.schemas[""])
+    panes = exact.summarise(Rows("", batch, none, codes, one, None, none, none))
+    answers = exact.fold(panes, Windows(one, one, one + 2, none))
+    assert answers is None or not len(answers)
