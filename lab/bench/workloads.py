@@ -1,8 +1,8 @@
-"""Short embedded workloads that every version since 0.1 can run, for ``lab.bench.against``.
+"""Short embedded workloads that every version since 0.2 can run, for ``lab.bench.against``.
 
 Run as a script, it runs the workloads with whatever ``skyband`` Python finds, and prints one line
 of JSON per workload: its name, and the least processor time and wall time of the runs in seconds.
-It uses only what was public in 0.1 and nothing else of ``lab``.
+It uses only what was public in 0.2 and nothing else of ``lab``.
 """
 
 from __future__ import annotations
@@ -159,6 +159,52 @@ def push_batches() -> Work:
     return pushed(table, sb.TopK(k=10, score="x", time="t", window=SLIDING), 1_000)
 
 
+def tops_of(windows: list[sb.TimeWindow]) -> dict[str, Any]:
+    """A ``TopK`` per window, each with a k of its own."""
+    queries = enumerate(windows, start=1)
+    return {f"q{k}": sb.TopK(k=k, score="x", time="t", window=window) for k, window in queries}
+
+
+def board_equal() -> Work:
+    table = rows_of(2_000_000, x=scores(2_000_000))
+    return ranked(table, tops_of([sb.TimeWindow(60 * n, slide=60) for n in range(1, 11)]))
+
+
+def board_mixed() -> Work:
+    table = rows_of(2_000_000, x=scores(2_000_000))
+    slides = [10, 15, 20, 30, 45, 60, 90, 120, 180, 300]
+    return ranked(table, tops_of([sb.TimeWindow(10 * slide, slide=slide) for slide in slides]))
+
+
+def board_different() -> Work:
+    count = 300_000
+    table = rows_of(
+        count, x=scores(count), y=scores(count, 3), p=1 - scores(count, 4),
+        item=keys(count, 10_000), g=keys(count, 50, 5),
+    )  # fmt: skip
+    when: dict[str, Any] = {"time": "t", "window": SLIDING}
+    board = {
+        "best": sb.TopK(k=10, score="x", **when),
+        "best of groups": sb.TopK(k=10, score="x", by="g", **when),
+        "each once": sb.TopK(k=10, score="x", id="item", distinct="best", **when),
+        "latest": sb.TopK(k=10, score="x", id="item", distinct="latest", **when),
+        "frequent": sb.HeavyHitters(k=10, item="item", **when),
+        "frequent of groups": sb.HeavyHitters(k=10, item="item", by="g", **when),
+        "sketched": sb.HeavyHitters(k=10, item="item", algorithm="fsw", capacity=500, **when),
+        "likely": sb.UncertainTopK(k=5, score="x", probability="p", **when),
+        "undominated": sb.Skyline(prefer={"x": "min", "y": "max"}, **when),
+        "undominated of groups": sb.Skyline(prefer={"x": "min", "y": "max"}, by="g", **when),
+    }
+    return ranked(table, board)
+
+
+def skyline_groups() -> Work:
+    count = 200_000
+    table = rows_of(count, a=scores(count), b=scores(count, 3), g=keys(count, 100, 5))
+    query = sb.Skyline(prefer={"a": "min", "b": "max"}, by="g", time="t", window=SLIDING)
+    return ranked(table, query)
+
+
 WORKLOADS: dict[str, Callable[[], Work]] = {
     "TopK, time window": topk_time,
     "TopK, count window": topk_count,
@@ -170,6 +216,10 @@ WORKLOADS: dict[str, Callable[[], Work]] = {
     "FusedTopK": fused,
     "Skyline": skyline,
     "SkylineJoin": join,
+    "Skyline, 100 groups": skyline_groups,
+    "board of ten, equal slides": board_equal,
+    "board of ten, mixed slides": board_mixed,
+    "board of ten different queries": board_different,
     "pushes of 1 row": push_rows,
     "pushes of 1,000 rows": push_batches,
 }
