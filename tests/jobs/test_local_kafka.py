@@ -122,7 +122,7 @@ def test_a_job_on_spark_looks_at_its_topic(
     assert some.rows == first.rows
     assert look(rows_per_batch=700)[1].rows == 700
     assert look(starting="latest")[1].rows == pytest.approx(10_000, rel=0.01)
-    assert time.monotonic() - began < 4 * first_records._SECONDS, "it waited for more"
+    assert time.monotonic() - began < 4 * first_records._LOOK_SECONDS, "it waited for more"
     assert "no records" in look(topic="missing")[1]
     # What was seen decides about the number of shards.
     bytes_ = sharding.summary_bytes(parsed.queries["looked"], {"": first})
