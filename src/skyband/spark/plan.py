@@ -234,6 +234,7 @@ class BoardPlan:
         """What the keys of the state begin with, and the queries whose state is there."""
         labels: dict[str, list[str]] = {}
         for name, plan in self.plans.items():
+            plan.register()
             key = fold_key(plan.query)
             digest = None if key is None else hashlib.sha256(key.encode()).hexdigest()[:12]
             label = name if digest is None else f"{plan.query.kind} {digest}"
