@@ -29,8 +29,6 @@ settings.register_profile("explore", deadline=None, print_blob=True)
 settings.load_profile("explore" if os.environ.get("SKYBAND_EXPLORE") else "skyband")
 
 
-
-
 def pytest_itemcollected(item: pytest.Item) -> None:
     """Mark the tests of ``lab/``, which ``make nightly`` runs; the tutorials are for users."""
     if item.path.parent.name == "lab" and item.path.name != "test_tutorials.py":
