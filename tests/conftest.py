@@ -6,6 +6,7 @@ import faulthandler
 import gc
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -19,6 +20,11 @@ from support import kafka_broker, postgres_server, shares, spark_session
 
 # Two workers compile side by side already; the tests of the second process start it themselves.
 os.environ.setdefault("SKYBAND_COMPILE_AHEAD", "0")
+
+# A shell that starts the tests in the background has Ctrl-C ignored, and the processes that tests
+# start would inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 BROKER = pytest.StashKey[kafka_broker.Broker]()
 
