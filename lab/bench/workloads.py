@@ -185,15 +185,15 @@ def board_different() -> Work:
     when: dict[str, Any] = {"time": "t", "window": SLIDING}
     board = {
         "best": sb.TopK(k=10, score="x", **when),
-        "best of groups": sb.TopK(k=10, score="x", by="g", **when),
+        "best of groups": sb.TopK(k=10, score="x", by=("g",), **when),
         "each once": sb.TopK(k=10, score="x", id="item", distinct="best", **when),
         "latest": sb.TopK(k=10, score="x", id="item", distinct="latest", **when),
         "frequent": sb.HeavyHitters(k=10, item="item", **when),
-        "frequent of groups": sb.HeavyHitters(k=10, item="item", by="g", **when),
+        "frequent of groups": sb.HeavyHitters(k=10, item="item", by=("g",), **when),
         "sketched": sb.HeavyHitters(k=10, item="item", algorithm="fsw", capacity=500, **when),
         "likely": sb.UncertainTopK(k=5, score="x", probability="p", **when),
         "undominated": sb.Skyline(prefer={"x": "min", "y": "max"}, **when),
-        "undominated of groups": sb.Skyline(prefer={"x": "min", "y": "max"}, by="g", **when),
+        "undominated of groups": sb.Skyline(prefer={"x": "min", "y": "max"}, by=("g",), **when),
     }
     return ranked(table, board)
 
@@ -201,7 +201,7 @@ def board_different() -> Work:
 def skyline_groups() -> Work:
     count = 200_000
     table = rows_of(count, a=scores(count), b=scores(count, 3), g=keys(count, 100, 5))
-    query = sb.Skyline(prefer={"a": "min", "b": "max"}, by="g", time="t", window=SLIDING)
+    query = sb.Skyline(prefer={"a": "min", "b": "max"}, by=("g",), time="t", window=SLIDING)
     return ranked(table, query)
 
 
