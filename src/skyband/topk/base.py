@@ -35,6 +35,7 @@ from skyband.data.time_axis import from_native
 from skyband.kernels.select import select_runs
 from skyband.kernels.sorting import sort_runs
 from skyband.query.topk import TopK
+from skyband.topk.payload import Payload
 from skyband.window import CountWindow
 
 __all__ = ["ALL", "TopKSynopsis"]
@@ -79,6 +80,11 @@ class TopKSynopsis(Synopsis[TopK]):
         query = self.query
         names = named(query.id, query.time if self.counting else None, *query.keep)
         return tuple(name for name in names if name != query.score)
+
+    def _new_payload(self) -> Payload:
+        """An empty store of these columns."""
+        types = {name: self.schema.field(name).type for name in self._payload}
+        return Payload(types, self.query.keep)
 
     # Rows -------------------------------------------------------------------------------------
 

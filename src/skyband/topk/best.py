@@ -21,7 +21,7 @@ from skyband.topk.base import ALL
 from skyband.topk.distinct import DistinctTopK
 from skyband.topk.kernels import distinct as kernel
 from skyband.topk.kernels.distinct import NewIds, fold_distinct
-from skyband.topk.payload import Payload, Value, payload_for
+from skyband.topk.payload import Payload
 
 __all__ = [
     "AllIds",
@@ -111,7 +111,7 @@ class SkybandDistinct(DistinctTopK):
         super().__init__(query)
         self.rows = np.zeros((0, kernel.WIDTH), np.int64)
         self.starts = np.zeros(1, np.int64)
-        self.payload: Payload | Value = Payload({})
+        self.payload = Payload({})
         self.everyone: AllIds | None = None
         """The best row of every id of each live pane, if positions are asked for."""
 
@@ -120,8 +120,7 @@ class SkybandDistinct(DistinctTopK):
         self.everyone = AllIds()
 
     def start(self) -> None:
-        types = {name: self.schema.field(name).type for name in self._payload}
-        self.payload = payload_for(types, self.query.keep)
+        self.payload = self._new_payload()
 
     def _rule(self, key: Ints, tie: Ints) -> Sequence[Ints]:
         return key, tie
