@@ -36,6 +36,7 @@ from skyband.kernels.select import select_runs
 from skyband.kernels.sorting import sort_runs
 from skyband.query.topk import TopK
 from skyband.topk.payload import Payload
+from skyband.topk.pruner import BatchPruner
 from skyband.window import CountWindow
 
 __all__ = ["ALL", "TopKSynopsis"]
@@ -55,6 +56,8 @@ class TopKSynopsis(Synopsis[TopK]):
         super().__init__(query)
         self.limit = ALL if self.keeps_all else query.k
         self.counting = isinstance(query.window, CountWindow)
+        self.pruner: BatchPruner | None = None
+        """Drops rows of long batches that no window can show, if the algorithm has one."""
 
     # Columns ----------------------------------------------------------------------------------
 
@@ -107,10 +110,16 @@ class TopKSynopsis(Synopsis[TopK]):
         columns |= {f"shown:{name}": rows.take(name, positions) for name in self._payload}
         return rows.runs({"rows": self._settled(Part(offsets, columns))})
 
+    def foresee_late_rows(self) -> None:
+        self.pruner = None
+
     def _select(self, rows: Rows, score: Array, tie: Ints) -> tuple[Ints, Ints]:
         """Positions of each run's best k rows and of rows tied with the k-th; their offsets."""
         if len(rows.offsets) == 2 and len(rows) <= self.limit and not rows.offsets[0]:
             return np.arange(len(rows)), rows.offsets
+        chosen = None if self.pruner is None else self.pruner.of(rows, score, tie)
+        if chosen is not None:
+            return chosen
         return select_runs(score, tie, rows.offsets, self.limit, self.query.largest)
 
     def combine(self, runs: Runs) -> Runs:

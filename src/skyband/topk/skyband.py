@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from skyband.arrays import Array, Codes, Ints, Saved, State, copied
-from skyband.contract.rows import Rows, Windows
+from skyband.arrays import Codes, Ints, Saved, State, copied
+from skyband.contract.rows import Windows
 from skyband.contract.runs import Part, Runs, expand
 from skyband.contract.tumbling import Tumbling
 from skyband.data.flat_state import Form, admitted, require
@@ -52,8 +52,8 @@ class SkybandTopK(TopKSynopsis):
         self.band = kernel.Skyband(query.k)
         self.payload = Payload({})
         self.served: Sequence[TopK] = (query,)
-        self.preselection: BatchPruner | None = BatchPruner(query)
-        self.long_chunks = self.preselection.long_chunks
+        self.pruner = BatchPruner(query)
+        self.long_chunks = not query.groups
         self.alone: Tumbling | None = None
         """The state, if a window is one pane: then there is no band."""
 
@@ -64,14 +64,7 @@ class SkybandTopK(TopKSynopsis):
 
     def serve(self, queries: Sequence[TopK]) -> None:
         self.served = tuple(queries)
-        self.preselection = BatchPruner(self.query, queries)
-
-    def foresee_late_rows(self) -> None:
-        self.preselection = None
-
-    def _select(self, rows: Rows, score: Array, tie: Ints) -> tuple[Ints, Ints]:
-        found = None if self.preselection is None else self.preselection.of(rows, score, tie)
-        return super()._select(rows, score, tie) if found is None else found
+        self.pruner = BatchPruner(self.query, queries)
 
     def fold(self, panes: Runs, windows: Windows) -> Runs | None:
         return self.fold_readers(panes, [windows])[0]

@@ -566,14 +566,13 @@ def new_learned(groups: int) -> Floats:
 
 @kernel
 def filter_runs(
-    score: Array, sign: float, offsets: Ints, pane: Ints, group: Codes, k: int, latest: bool,
-    kind: int, zeta: int, quantile: float, learned: Floats, counts: Ints,
+    score: Array, sign: float, offsets: Ints, pane: Ints, group: Codes, k: int, kind: int,
+    zeta: int, quantile: float, learned: Floats, counts: Ints,
 ) -> tuple[Ints, Ints]:  # fmt: skip
     """Positions of the rows of each run from the k-th best score up, ascending, and offsets.
 
-    Of rows that equal the k-th, only the last are taken if they are the better ones (``latest``),
-    else all, so a run may return more than k. ``quantile`` is that of delta under the normal
-    distribution.
+    All rows that equal the k-th are taken, so a run may return more than k. ``quantile`` is that of
+    delta under the normal distribution.
     """
     runs = len(offsets) - 1
     longest, total = 1, 0
@@ -623,7 +622,9 @@ def filter_runs(
             values[j] = sign * score[rows[j]]
             work[j] = values[j]
         kth = kth_greatest(work, spare, m, k)
-        at = _keep(rows, values, m, kth, k, latest, found, at)
+        for j in range(m):
+            found[at] = rows[j]
+            at += values[j] >= kth
         ends[run + 1] = at
         if n > zeta and kind != NONE_KNOWN:
             stale = np.isnan(known[CUT]) or known[CUT] > kth or m > 2 * zeta + 8
@@ -656,27 +657,6 @@ def _guess(known: Floats, kind: int, pane: int, quantile: float) -> tuple[int, f
     elif way == TIME:
         cut = fit - quantile * np.sqrt(known[ERROR])
     return way, cut, fit
-
-
-@piece
-def _keep(
-    rows: Ints, values: Floats, m: int, kth: float, k: int, latest: bool, found: Ints, at: int
-) -> int:
-    """Write the rows from the k-th best up; with ``latest`` only the last of those that tie."""
-    start = at
-    for j in range(m):
-        found[at] = rows[j]
-        at += values[j] >= kth
-    if latest and at - start > k:
-        excess = at - start - k
-        at = start
-        for j in range(m):
-            if values[j] == kth and excess > 0:
-                excess -= 1
-            elif values[j] >= kth:
-                found[at] = rows[j]
-                at += 1
-    return at
 
 
 @piece

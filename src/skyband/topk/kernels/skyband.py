@@ -51,7 +51,7 @@ class Scratch(NamedTuple):
     pick_key: Ints  # their keys
     best: Codes  # positions of the best k so far
     retained: Codes  # positions of the rows that a sweep retains of the back
-    panes: Ints  # panes, or how many rows are in them
+    panes: Ints  # a heap of panes
     kept: Ints  # the rows that a sweep keeps
 
 
@@ -263,23 +263,6 @@ def _retain_back(rows: Ints, group: Ints, first: int, k: int, scratch: Scratch) 
 
 
 @piece
-def _live_panes(rows: Ints, group: Ints, first: int) -> tuple[int, int, int]:
-    """The number of live rows in the front, their oldest pane, and their newest."""
-    base, top, rest, front = group[BASE], group[TOP], group[REST], group[FRONT]
-    oldest = first
-    newest = first
-    live = front - front
-    for i in range(front):
-        if i < top or i >= rest:
-            pane = rows[base + i, PANE]
-            if pane >= first:
-                oldest = pane if live == 0 or pane < oldest else oldest
-                newest = pane if live == 0 or pane > newest else newest
-                live += 1
-    return live, oldest, newest
-
-
-@piece
 def _merge_front(rows: Ints, group: Ints, first: int, k: int, scratch: Scratch, at: int) -> int:
     """Merge the front with the retained rows from ``at`` on into ``kept``; how many there are.
 
@@ -289,46 +272,30 @@ def _merge_front(rows: Ints, group: Ints, first: int, k: int, scratch: Scratch, 
     base, top, rest, front = group[BASE], group[TOP], group[REST], group[FRONT]
     stop = front + group[BACK]
     retained, panes, kept = scratch.retained, scratch.panes, scratch.kept
-    live, oldest, newest = _live_panes(rows, group, first)
-    counting = live > 0 and newest - oldest < live
-    if counting:
-        for i in range(newest - oldest + 1):
-            panes[i] = 0
-    kth = oldest - 1 if live > 0 else oldest
+    kth = np.int64(LOWEST)  # the k-th newest pane of the rows so far, on top of a heap
     none = front - front
-    above = none  # rows in panes above the k-th newest; or the size of the heap
+    size = none
     m: int = none
     i = none
-    while live > 0 and kth < newest:
+    while True:
         if i == top:
             i = rest
         if i >= front:
             break
-        if rows[base + i, PANE] < first:
+        row = base + i
+        if rows[row, PANE] < first or rows[row, PANE] <= kth:
             i += 1
             continue
-        row = base + i
         if at < stop and rows[base + retained[at], KEY] >= rows[row, KEY]:
             row = base + retained[at]
             at += 1
         else:
             i += 1
-            if rows[row, PANE] <= kth:
-                continue
         copy_row(kept, m, rows, row)
         m += 1
-        pane = rows[row, PANE]
-        if counting:
-            if pane <= newest:
-                panes[pane - oldest] += 1
-            above += 1
-            while above >= k and kth < newest:
-                kth += 1
-                above -= panes[kth - oldest]
-        else:
-            above = _keep_newest(panes, above, k, pane)
-            if above == k:
-                kth = panes[0]
+        size = _keep_newest(panes, size, k, rows[row, PANE])
+        if size == k:
+            kth = panes[0]
     while at < stop:
         copy_row(kept, m, rows, base + retained[at])
         m += 1
