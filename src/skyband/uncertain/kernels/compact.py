@@ -106,15 +106,12 @@ def vector_answer(prob: Floats, slots: Ints, n: int, k: int, found: Ints, chance
 # U-kRanks: for each rank the row likeliest to have it; a row may win twice (condition 9) ---------
 #
 # The paper calls its conditions (8) and (9) equivalent. They are not. Condition (9) is sufficient
-# and
-# stays true after insertions, so it is used here.
+# and stays true after insertions, so it is used here.
 #
 # Every rank up to the number of rows has a winner, even if only because all rows before it exist.
-# If
-# that is too unlikely for the exponent of a float, the recursion is run again with a wider
-# exponent.
-# This cannot happen in a compact set: if (9) holds for n rows, the winner of each rank has a chance
-# of at least 1 / 2kn.
+# If that is too unlikely for the exponent of a float, the recursion is run again with a wider
+# exponent. This cannot happen in a compact set: if (9) holds for n rows, the winner of each rank
+# has a chance of at least 1 / 2kn.
 
 
 _SOUND = 2.0**-900
