@@ -145,7 +145,7 @@ register("HeavyHitters", "landmark", _RUNNING, ("capacity",), window="landmark")
 
 register("UncertainTopK", "bs", "skyband.uncertain.bs:SortedWindow")
 register("UncertainTopK", "csq", "skyband.uncertain.csq:CompactSetQueue")
-register("UncertainTopK", "ccsq", "skyband.uncertain.ccsq:CompressedQueue")
+register("UncertainTopK", "ccsq", "skyband.uncertain.csq:CompressedQueue")
 register("UncertainTopK", "scsq", "skyband.uncertain.scsq:SegmentalQueue")
 register("UncertainTopK", "scsq-buffer", "skyband.uncertain.scsq:BufferedQueue")
 register("UncertainTopK", "landmark", "skyband.uncertain.landmark:CompactSet", window="landmark")

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skyband.arrays import Ints
-from skyband.topk.kernels.skyband import Skyband, Tops
+from skyband.topk.kernels.skyband import BACK, FRONT, Skyband, Tops, make_scratch, sweep
 from support.key_patterns import PATTERNS
 
 
@@ -92,6 +92,16 @@ def windows_of(spans: Sequence[Span]) -> tuple[Ints, Ints]:
     return np.array(first, np.int64), np.array(end, np.int64)
 
 
+def sweep_all(band: Skyband, first: int) -> None:
+    """Drop everything that no window from pane ``first`` on can show."""
+    largest = int((band.groups[:, FRONT] + band.groups[:, BACK]).max(initial=1))
+    scratch = make_scratch(largest, band.k)
+    for group in band.groups:
+        if group[FRONT] + group[BACK]:
+            sweep(band.rows, group, first, band.k, scratch)
+    band._held = int(band.lengths.sum())
+
+
 def check_fold(
     rng: random.Random, rows: list[Row], k: int, size: int, slide: int, panes: int, groups: int
 ) -> None:
@@ -121,7 +131,7 @@ def check_fold(
         elif choice < 0.6:
             band = Skyband.from_arrays(k, **band.arrays())  # type: ignore[arg-type]
         elif choice < 0.8:
-            band.sweep(live_first)
+            sweep_all(band, live_first)
             band._check(live_first, swept=True)
             live = [row for row in rows if live_first <= row.pane < high]
             assert band.retained == sum(
@@ -281,13 +291,13 @@ def test_state_is_small_and_falling_scores_keep_the_window() -> None:
         key = rng.integers(0, 2**62, panes * k)
         band.fold(pane, one, np.arange(panes + 1) * k, key, rows, rows, first, pane + 1, one[:1])
     assert band.nbytes < 1_000_000
-    band.sweep(panes)
+    sweep_all(band, panes)
     assert 0.8 < band.retained / (k * (1 + np.log(panes))) < 1.2
     falling = Skyband(3)
     pane = np.arange(500)
     one = np.zeros(500, np.int32)
     falling.fold(pane, one, np.arange(501), -pane, pane, pane, pane - 99, pane + 1, one[:1])
-    falling.sweep(400)
+    sweep_all(falling, 400)
     assert falling.retained == 100
 
 

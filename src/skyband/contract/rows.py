@@ -12,10 +12,14 @@ import numpy as np
 import pyarrow as pa
 
 from skyband.arrays import Array, Codes, Ints, Mask
-from skyband.contract.runs import Part, Runs
+from skyband.contract.runs import Part, Runs, expand, offsets_of
 from skyband.data.columns import take, to_numpy
+from skyband.kernels.select import select_runs
 
 __all__ = ["NO_WINDOWS", "Faults", "RefusedRows", "Rows", "Windows", "shown"]
+
+
+_NONE = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,6 +89,41 @@ class Rows:
             scalars["total"] = total
         return Runs(self.pane, self.group, parts, scalars)
 
+    def best(self, score: Array, runs: Ints, look: int, largest: bool) -> tuple[Ints, Ints]:
+        """Positions of the best ``look`` rows of some runs, with what ties with the last; offsets.
+
+        ``score`` is in run order.
+        """
+        lengths = self.lengths[runs]
+        longest = lengths.max(initial=0)
+        if longest > look and len(runs) == len(self.pane):
+            tie = _NONE if self.arrival is not None else self.tie
+            return select_runs(score, tie, self.offsets, look, largest)
+        some, offsets = expand(self.offsets[:-1][runs], lengths), offsets_of(lengths)
+        if longest <= look:
+            return some, offsets
+        tie = _NONE if self.arrival is not None else self.tie[some]
+        positions, offsets = select_runs(score[some], tie, offsets, look, largest)
+        return some[positions], offsets
+
+    def widened(self, look: int, search: Callable[[Ints, int], tuple[Part, Mask]]) -> Runs:
+        """Summaries of these runs that mostly follow from their best few rows.
+
+        ``search(runs, look)`` summarises some runs from the best ``look`` rows of each, and says
+        for which of them that was enough; the others are searched with four times as many.
+        """
+        runs = np.arange(len(self.pane))
+        part, done = search(runs, look)
+        if done.all():
+            return self.runs({"rows": part})
+        pieces = []
+        while len(runs):
+            mine = runs[done]
+            pieces.append(Runs(mine, self.group[mine], {"rows": part.take(np.flatnonzero(done))}))
+            runs, look = runs[~done], 4 * look
+            part, done = search(runs, look)
+        return self.runs({"rows": Runs.concat(pieces).ordered().parts["rows"]})
+
     def _arrange(self, values: Array) -> Array:
         return values if self.index is None else values[self.index]
 
@@ -133,7 +172,6 @@ class Windows:
         return Windows(number[order], first[order], end[order], ranks, group), of[order]
 
 
-_NONE = np.zeros(0, np.int64)
 NO_WINDOWS = Windows(_NONE, _NONE, _NONE, _NONE)
 
 

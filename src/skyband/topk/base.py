@@ -35,6 +35,8 @@ from skyband.data.time_axis import from_native
 from skyband.kernels.select import select_runs
 from skyband.kernels.sorting import sort_runs
 from skyband.query.topk import TopK
+from skyband.topk.payload import Payload
+from skyband.topk.pruner import BatchPruner
 from skyband.window import CountWindow
 
 __all__ = ["ALL", "TopKSynopsis"]
@@ -54,6 +56,8 @@ class TopKSynopsis(Synopsis[TopK]):
         super().__init__(query)
         self.limit = ALL if self.keeps_all else query.k
         self.counting = isinstance(query.window, CountWindow)
+        self.pruner: BatchPruner | None = None
+        """Drops rows of long batches that no window can show, if the algorithm has one."""
 
     # Columns ----------------------------------------------------------------------------------
 
@@ -80,6 +84,11 @@ class TopKSynopsis(Synopsis[TopK]):
         names = named(query.id, query.time if self.counting else None, *query.keep)
         return tuple(name for name in names if name != query.score)
 
+    def _new_payload(self) -> Payload:
+        """An empty store of these columns."""
+        types = {name: self.schema.field(name).type for name in self._payload}
+        return Payload(types, self.query.keep)
+
     # Rows -------------------------------------------------------------------------------------
 
     def validate(self, source: str, batch: pa.RecordBatch) -> Faults | None:
@@ -101,10 +110,16 @@ class TopKSynopsis(Synopsis[TopK]):
         columns |= {f"shown:{name}": rows.take(name, positions) for name in self._payload}
         return rows.runs({"rows": self._settled(Part(offsets, columns))})
 
+    def foresee_late_rows(self) -> None:
+        self.pruner = None
+
     def _select(self, rows: Rows, score: Array, tie: Ints) -> tuple[Ints, Ints]:
         """Positions of each run's best k rows and of rows tied with the k-th; their offsets."""
         if len(rows.offsets) == 2 and len(rows) <= self.limit and not rows.offsets[0]:
             return np.arange(len(rows)), rows.offsets
+        chosen = None if self.pruner is None else self.pruner.of(rows, score, tie)
+        if chosen is not None:
+            return chosen
         return select_runs(score, tie, rows.offsets, self.limit, self.query.largest)
 
     def combine(self, runs: Runs) -> Runs:

@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from skyband.arrays import Array, Hashes, Ints, Saved, State
+from skyband.arrays import Hashes, Ints, Mask, Saved, State
 from skyband.contract.rows import Rows, Windows
-from skyband.contract.runs import Part, Runs, expand, offsets_of
+from skyband.contract.runs import Part, Runs, offsets_of
 from skyband.data.flat_state import Form, Forms, require
 from skyband.data.keys import hash_kept
 from skyband.data.order import sortable
@@ -21,7 +21,7 @@ from skyband.topk.base import ALL
 from skyband.topk.distinct import DistinctTopK
 from skyband.topk.kernels import distinct as kernel
 from skyband.topk.kernels.distinct import NewIds, fold_distinct
-from skyband.topk.payload import Payload, Value, payload_for
+from skyband.topk.payload import Payload
 
 __all__ = [
     "AllIds",
@@ -83,7 +83,6 @@ class AllIds:
 
 
 _NONE = np.zeros(0, np.int64)
-_BY_POSITION = np.zeros(0, np.int64)
 
 
 class SkybandDistinct(DistinctTopK):
@@ -111,7 +110,7 @@ class SkybandDistinct(DistinctTopK):
         super().__init__(query)
         self.rows = np.zeros((0, kernel.WIDTH), np.int64)
         self.starts = np.zeros(1, np.int64)
-        self.payload: Payload | Value = Payload({})
+        self.payload = Payload({})
         self.everyone: AllIds | None = None
         """The best row of every id of each live pane, if positions are asked for."""
 
@@ -120,8 +119,7 @@ class SkybandDistinct(DistinctTopK):
         self.everyone = AllIds()
 
     def start(self) -> None:
-        types = {name: self.schema.field(name).type for name in self._payload}
-        self.payload = payload_for(types, self.query.keep)
+        self.payload = self._new_payload()
 
     def _rule(self, key: Ints, tie: Ints) -> Sequence[Ints]:
         return key, tie
@@ -130,49 +128,27 @@ class SkybandDistinct(DistinctTopK):
 
     def summarise(self, rows: Rows) -> Runs:
         score = rows.numpy(self.query.score)
-        tie = _BY_POSITION if self.counting else rows.tie
-        look = 4 * self.limit + 16
-        runs = np.arange(len(rows.pane))
-        pieces: list[tuple[Ints, Part]] = []
-        while len(runs) or not pieces:
-            part, whole = self._best_few(rows, score, tie, runs, look)
-            done = whole | (part.lengths >= self.limit)
-            pieces.append((runs[done], part.take(np.flatnonzero(done))))
-            runs, look = runs[~done], 4 * look
-        found = Runs.concat([Runs(each, rows.group[each], {"rows": p}) for each, p in pieces])
-        part = found.take(np.argsort(found.stamp)).parts["rows"]
-        return rows.runs({"rows": self._best(part)})
-
-    def _best_few(
-        self, rows: Rows, score: Array, tie: Ints, runs: Ints, look: int
-    ) -> tuple[Part, Any]:
-        """The ids of the best ``look`` rows of some runs, and which runs have no other rows."""
-        lengths = rows.lengths[runs]
-        if not len(lengths) or lengths.max() <= look:
-            positions, cuts = expand(rows.offsets[:-1][runs], lengths), offsets_of(lengths)
-        elif len(runs) == len(rows.pane):
-            positions, cuts = select_runs(score, tie, rows.offsets, look, self.query.largest)
-        else:
-            some = expand(rows.offsets[:-1][runs], lengths)
-            ties = tie[some] if len(tie) else tie
-            positions, cuts = select_runs(
-                score[some], ties, offsets_of(lengths), look, self.query.largest
-            )
-            positions = some[positions]
-        whole = np.diff(cuts) == lengths
         keep = self.query.keep
 
-        def kept(at: Ints) -> Hashes:
-            return hash_kept([rows.take(name, positions[at]) for name in keep])
+        def search(runs: Ints, look: int) -> tuple[Part, Mask]:
+            positions, cuts = rows.best(score, runs, look, self.query.largest)
 
-        key = sortable(score[positions], self.query.largest)
-        hashes = self.ids(rows, positions)
-        ties = rows.ties(positions, cuts, runs)
-        chosen, offsets = self.one_each(key, ties, hashes, cuts, kept if keep else None)
-        columns: dict[str, Any] = {"key": key[chosen], "tie": ties[chosen], "hash": hashes[chosen]}
-        shown = positions[chosen]
-        columns |= {f"shown:{name}": rows.take(name, shown) for name in self._payload}
-        return Part(offsets, columns), whole
+            def kept(at: Ints) -> Hashes:
+                return hash_kept([rows.take(name, positions[at]) for name in keep])
+
+            key = sortable(score[positions], self.query.largest)
+            hashes, ties = self.ids(rows, positions), rows.ties(positions, cuts, runs)
+            chosen, offsets = self.one_each(key, ties, hashes, cuts, kept if keep else None)
+            columns: dict[str, Any] = {"key": key, "tie": ties, "hash": hashes}
+            columns = {name: column[chosen] for name, column in columns.items()}
+            shown = positions[chosen]
+            columns |= {f"shown:{name}": rows.take(name, shown) for name in self._payload}
+            part = Part(offsets, columns)
+            whole = np.diff(cuts) == rows.lengths[runs]
+            return part, whole | (part.lengths >= self.limit)
+
+        runs = rows.widened(4 * self.limit + 16, search)
+        return runs.with_parts(rows=self._best(runs.parts["rows"]))
 
     def combine(self, runs: Runs) -> Runs:
         runs = runs.united()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -91,17 +91,21 @@ class LatestTopK(DistinctTopK):
 
     def fold(self, panes: Runs, windows: Windows) -> Runs | None:
         many = len(windows) >= _MANY and len(panes.part("rows")) <= _SMALL * len(windows)
-        if many:
+        if many or (len(windows) and windows.group is not None and self.query.groups):
             return self._fold_at_once(panes, windows)
         found = []
-        for some, number, first, group in self._turns(panes, windows):
-            self._push(some)
-            if number is not None:
-                part = self._read(first, group)
-                found.append(part.stamped(np.full(len(part), number)))
-        if len(windows):
-            self._expire(windows)
-        return Runs.concat(found) if found else None
+        at = 0
+        for number, first, end in zip(windows.number, windows.first, windows.end, strict=True):
+            upto = int(np.searchsorted(panes.stamp, end))
+            self._push(panes.slice(at, upto))
+            at = upto
+            part = self._read(int(first), None)
+            found.append(part.stamped(np.full(len(part), number)))
+        self._push(panes.slice(at, len(panes)))
+        if not found:
+            return None
+        self._expire(windows)
+        return Runs.concat(found)
 
     def _fold_at_once(self, panes: Runs, windows: Windows) -> Runs:
         """As ``fold``, without Python code per window."""
@@ -130,40 +134,6 @@ class LatestTopK(DistinctTopK):
         self._expire(windows)
         found = self._settled(held.rows(order[rows], offsets_of(told[:, 2])))
         return Runs(numbers[told[:, 0]], told[:, 1].astype(np.int32), {"rows": found})
-
-    def _turns(
-        self, panes: Runs, windows: Windows
-    ) -> Iterator[tuple[Runs, int | None, int, int | None]]:
-        """Panes to take, and the window to read after them: its number, first pane and group."""
-        if windows.group is not None:
-            yield from self._turns_of_groups(panes, windows)
-            return
-        at = 0
-        for number, first, end in zip(windows.number, windows.first, windows.end, strict=True):
-            upto = int(np.searchsorted(panes.stamp, end))
-            yield panes.slice(at, upto), int(number), int(first), None
-            at = upto
-        yield panes.slice(at, len(panes)), None, 0, None
-
-    def _turns_of_groups(
-        self, panes: Runs, windows: Windows
-    ) -> Iterator[tuple[Runs, int | None, int, int | None]]:
-        """The same for count windows: a group's windows depend only on its own panes."""
-        assert windows.group is not None
-        order = np.argsort(panes.group, kind="stable")
-        by_group = panes.take(order)
-        low = np.searchsorted(by_group.group, np.arange(int(windows.group.max(initial=-1)) + 2))
-        at = low[:-1].copy()
-        asked = zip(windows.number, windows.first, windows.end, windows.group, strict=True)
-        for number, first, end, group in asked:
-            mine = by_group.stamp[low[group] : low[group + 1]]
-            upto = low[group] + int(np.searchsorted(mine, end))
-            yield by_group.slice(int(at[group]), int(upto)), int(number), int(first), int(group)
-            at[group] = upto
-        left = np.ones(len(by_group), np.bool_)
-        for group in range(len(at)):
-            left[low[group] : at[group]] = False
-        yield by_group.take(left), None, 0, None
 
     def _push(self, panes: Runs) -> Codes:
         """Take panes; returns the codes of their rows."""

@@ -19,10 +19,11 @@ __all__ = ["MinTopK"]
 class MinTopK(SingleGroup):
     """Keeps the predicted top k of every future window, in one list.
 
-    Cost: for each row that can matter, O(log) in the list's length to find its place and one step
-    per window that it enters, so this suits slides of many rows. State: the rows of the predicted
-    sets, the least that any exact algorithm can keep. Exact. Yang et al. 2011, with ties in the
-    same order as in all of Skyband's answers.
+    Cost: for each row that can matter, two binary searches, a move of the rows after it in the
+    list, and for each window that it enters a step back over rows of other windows to the new last
+    row of that one; so this suits slides of many rows. State: the rows of the predicted sets, the
+    least that any exact algorithm can keep. Exact. Yang et al. 2011, with ties in the same order as
+    in all of Skyband's answers.
 
     >>> import pyarrow as pa, skyband as sb
     >>> query = sb.TopK(k=1, score="x", window=sb.CountWindow(2, slide=1), algorithm="mintopk")

@@ -32,12 +32,6 @@ __all__ = [
     "zeta",
 ]
 
-# Section 4: the filters by name, and the parameters that follow from delta -----------------------
-
-
-# What epsilon means: the width of a level, for a column of scores --------------------------------
-
-
 _NARROWER = 1 - 2.0**-10
 """Leaves room for rounding in score / step: at most 3 / 2^13 of a step, see ``pabf_merge``."""
 
@@ -103,13 +97,12 @@ class Filter:
         if groups > len(self.learned):
             more = kernel.new_learned(max(groups, 2 * len(self.learned)) - len(self.learned))
             self.learned = np.concatenate([self.learned, more])
-        latest = not len(tie) and score.dtype.kind == "f"  # integers may be equal only as floats
         # The kernel computes with floats; it is compiled for one width of integers.
         narrow = score.dtype.kind in "iu" and score.dtype.itemsize < 8
         score = frozen(score.astype(np.int64) if narrow else score)
         found, offsets = kernel.filter_runs(
-            score, 1.0 if largest else -1.0, rows.offsets, rows.pane, rows.group, self.k, latest,
-            self.kind, self.zeta, self.quantile, self.learned, self.counts,
+            score, 1.0 if largest else -1.0, rows.offsets, rows.pane, rows.group, self.k, self.kind,
+            self.zeta, self.quantile, self.learned, self.counts,
         )  # fmt: skip
         return self._untied(found, offsets, score, tie, largest)
 
@@ -172,8 +165,8 @@ class Pabf(SingleGroup):
         preselect = query.options.get("preselect", False)
         if not isinstance(preselect, bool):
             raise QueryError(f"option 'preselect' must be True or False, not {preselect!r}")
-        self.preselection = BatchPruner(query) if preselect else None
-        self.long_chunks = self.preselection is not None and self.preselection.long_chunks
+        self.pruner = BatchPruner(query) if preselect else None
+        self.long_chunks = preselect and not query.groups
         self.state = new_candidates(query.k)
         self.room = room_for(query.k, query.window.panes.per_window)
         self.width, self.whole = 0.0, 0
@@ -189,12 +182,9 @@ class Pabf(SingleGroup):
 
     # Rows -------------------------------------------------------------------------------------
 
-    def foresee_late_rows(self) -> None:
-        self.preselection = None
-
     def _select(self, rows: Rows, score: Array, tie: Ints) -> tuple[Ints, Ints]:
-        found = None if self.preselection is None else self.preselection.of(rows, score, tie)
-        return found or self.filter.select(rows, score, tie, self.query.largest)
+        chosen = None if self.pruner is None else self.pruner.of(rows, score, tie)
+        return chosen or self.filter.select(rows, score, tie, self.query.largest)
 
     def _settled(self, part: Part) -> Part:
         """Only cut runs that are too long: ties are sorted when they are answered."""

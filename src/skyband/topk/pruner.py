@@ -44,7 +44,10 @@ _PATIENCE = 8  # batches to skip after an attempt that dropped few rows
 
 
 class BatchPruner:
-    """Selects the rows of single-group batches that can be in an answer, if that saves work."""
+    """Selects the rows of single-group batches that can be in an answer, if that saves work.
+
+    Batches should be long (``long_chunks``): blocks within a window of an edge have low bars.
+    """
 
     def __init__(self, query: TopK, others: Sequence[TopK] = ()) -> None:
         """Select for a query, or for several that differ only in k and window.
@@ -65,8 +68,6 @@ class BatchPruner:
         if others:
             self.span = min(each.window.panes.size // self.panes.slide for each in queries)
         self.per_block = max(1, self.span // _BLOCKS)
-        self.long_chunks = not query.groups
-        """Whether batches should be long: blocks within a window of an edge have low bars."""
         self._pause = 0
 
     def of(self, rows: Rows, score: Array, tie: Ints) -> tuple[Ints, Ints] | None:

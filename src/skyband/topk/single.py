@@ -36,8 +36,7 @@ class SingleGroup(TopKSynopsis):
         self.payload = Payload({})
 
     def start(self) -> None:
-        types = {name: self.schema.field(name).type for name in self._payload}
-        self.payload = Payload(types, self.query.keep)
+        self.payload = self._new_payload()
 
     @abstractmethod
     def _run(self, panes: Runs, slots: Ints, windows: Windows) -> tuple[Ints, Ints]:

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from skyband.arrays import Array, Codes, Ints, Saved, State, copied
-from skyband.contract.rows import NO_WINDOWS, Rows, Windows
-from skyband.contract.runs import Part, Runs, expand, offsets_of
+from skyband.arrays import Codes, Ints, Saved, State, copied
+from skyband.contract.rows import Windows
+from skyband.contract.runs import Part, Runs, expand
 from skyband.contract.tumbling import Tumbling
 from skyband.data.flat_state import Form, admitted, require
 from skyband.kernels.borrow import frozen
@@ -17,7 +17,7 @@ from skyband.query.topk import TopK
 from skyband.topk.base import TopKSynopsis
 from skyband.topk.kernels import skyband as kernel
 from skyband.topk.kernels.skyband import BASE, CAP, PANE, sorted_runs
-from skyband.topk.payload import Payload, Value, payload_for
+from skyband.topk.payload import Payload
 from skyband.topk.pruner import BatchPruner
 
 __all__ = ["SkybandTopK"]
@@ -31,7 +31,7 @@ class SkybandTopK(TopKSynopsis):
     """Keeps the k-skyband of each group; rows that have dropped out of it are removed in bulk.
 
     Cost: one comparison per row that is not among the best k of its pane (or, in a batch of many
-    panes, of the panes around it: see lasting.py), O(log k) amortised per other row, whatever the
+    panes, of the panes around it: see pruner.py), O(log k) amortised per other row, whatever the
     order of scores, and O(k) per answer. State: the rows that are followed by fewer than k better
     ones; per group about k (1 + ln panes) if scores come in random order, at most k times the
     number of panes. Exact. Follows the k-skyband of Mouratidis et al. 2006, one pane at a time.
@@ -50,89 +50,52 @@ class SkybandTopK(TopKSynopsis):
     def __init__(self, query: TopK) -> None:
         super().__init__(query)
         self.band = kernel.Skyband(query.k)
-        self.payload: Payload | Value = Payload({})
+        self.payload = Payload({})
         self.served: Sequence[TopK] = (query,)
-        self.preselection: BatchPruner | None = BatchPruner(query)
-        self.long_chunks = self.preselection.long_chunks
+        self.pruner = BatchPruner(query)
+        self.long_chunks = not query.groups
         self.alone: Tumbling | None = None
         """The state, if a window is one pane: then there is no band."""
 
     def start(self) -> None:
-        if self.band.retained:
-            self.band = kernel.Skyband(self.query.k)
         self.payload = self._new_payload()
         one = self.query.window.panes.per_window == 1 and self.query.k <= _MOST_TO_INSERT
         self.alone = Tumbling(self._sorted) if one and not self.counting else None
 
-    def _new_payload(self) -> Payload | Value:
-        types = {name: self.schema.field(name).type for name in self._payload}
-        return payload_for(types, self.query.keep)
-
     def serve(self, queries: Sequence[TopK]) -> None:
         self.served = tuple(queries)
-        self.preselection = BatchPruner(self.query, queries)
-
-    def foresee_late_rows(self) -> None:
-        self.preselection = None
-
-    def _select(self, rows: Rows, score: Array, tie: Ints) -> tuple[Ints, Ints]:
-        found = None if self.preselection is None else self.preselection.of(rows, score, tie)
-        return super()._select(rows, score, tie) if found is None else found
+        self.pruner = BatchPruner(self.query, queries)
 
     def fold(self, panes: Runs, windows: Windows) -> Runs | None:
-        if self.alone is not None:
-            return self.alone.fold(panes, [windows])[0]
-        found = None
-        if len(windows):
-            found = self._read(panes, windows)
-        else:
-            self._advance(panes, windows)
-        self._tidy()
-        return found
+        return self.fold_readers(panes, [windows])[0]
 
-    def _tidy(self) -> None:
-        """Compact the payload once most of its rows were dropped."""
+    def fold_readers(self, panes: Runs, windows: Sequence[Windows]) -> list[Runs | None]:
+        if self.alone is not None:
+            answers = self.alone.fold(panes, windows)
+            return [_first(runs, q.k) for runs, q in zip(answers, self.served, strict=True)]
+        part = panes.parts["rows"]
+        slots = self.payload.add(part)
+        runs = (panes.stamp, panes.group, part.offsets, part["key"], part["tie"], slots)
+        merged, of = Windows.merged(windows)
+        ranks = merged.ranks
+        order = np.argsort(ranks).astype(np.int32) if len(ranks) > 1 else _ONE
+        readers = None
+        if len(windows) > 1 or self.served[0].k < self.query.k:
+            oldest = merged.end - self.query.window.panes.per_window
+            readers = kernel.ReaderWindows(of, np.array([q.k for q in self.served]), oldest, order)
+        if merged.group is None:
+            tops = self.band.fold(*runs, merged.first, merged.end, order, readers)
+        else:
+            tops = self.band.fold_each(*runs, merged.first, merged.end, merged.group, readers)
+        answers = [
+            self._partial(tops.of(of[tops.window] == i), merged.number) if len(own) else None
+            for i, own in enumerate(windows)
+        ]
         if self.payload.crowded(self.band.retained):
             slots = self.band.slots()
             self.payload.compact(slots)
             self.band.renumber(np.arange(len(slots)))
-
-    def fold_readers(self, panes: Runs, windows: Sequence[Windows]) -> list[Runs | None]:
-        if len(windows) == 1 and self.served[0].k == self.query.k:
-            return super().fold_readers(panes, windows)
-        if self.alone is not None:
-            answers = self.alone.fold(panes, windows)
-            return [_first(runs, q.k) for runs, q in zip(answers, self.served, strict=True)]
-        if not any(map(len, windows)):
-            self._advance(panes, NO_WINDOWS)
-            return [None] * len(windows)
-        merged, of = Windows.merged(windows)
-        oldest, ranks = merged.end - self.query.window.panes.per_window, merged.ranks
-        groups = np.argsort(ranks).astype(np.int32) if len(ranks) > 1 else _ONE
-        readers = kernel.ReaderWindows(of, np.array([q.k for q in self.served]), oldest, groups)
-        tops = self._advance(panes, merged, readers)
-        answers = [
-            self._partial_of(tops, np.flatnonzero(of[tops.window] == i), merged.number)
-            if len(windows[i])
-            else None
-            for i in range(len(windows))
-        ]
-        self._tidy()
         return answers
-
-    def _partial_of(self, tops: kernel.Tops, pairs: Ints, number: Ints) -> Runs:
-        """The answers of one reader, which are these pairs of window and group."""
-        lengths = np.diff(tops.offsets)[pairs]
-        rows, cuts = expand(tops.offsets[:-1][pairs], lengths), offsets_of(lengths)
-        own = kernel.Tops(
-            tops.window[pairs], tops.group[pairs], cuts, tops.slot[rows], tops.key[rows],
-            tops.tie[rows],
-        )  # fmt: skip
-        return self._partial(own, number[own.window])
-
-    def _read(self, panes: Runs, windows: Windows) -> Runs:
-        tops = self._advance(panes, windows)
-        return self._partial(tops, windows.number[tops.window])
 
     # Reads and state --------------------------------------------------------------------------
 
@@ -142,31 +105,14 @@ class SkybandTopK(TopKSynopsis):
         known = len(self.band.groups)
         order = np.arange(known) if group is None else np.array([group])
         tops = self.band.read(first, end, order.astype(np.int32))
-        return self._partial(tops, np.zeros(len(tops.group), np.int64))
-
-    def _advance(
-        self, panes: Runs, windows: Windows, readers: kernel.ReaderWindows | None = None
-    ) -> kernel.Tops:
-        part = panes.parts["rows"]
-        slots = self.payload.add(part)
-        runs = (panes.stamp, panes.group, part.offsets, part["key"], part["tie"], slots)
-        if windows.group is None:
-            one = len(windows.ranks) == 1
-            order = _ONE if one else np.argsort(windows.ranks).astype(np.int32)
-            return self.band.fold(*runs, windows.first, windows.end, order, readers)
-        if readers is not None:  # in the order of groups already
-            return self.band.fold_each(*runs, windows.first, windows.end, windows.group, readers)
-        by_group = np.lexsort((windows.number, windows.group))
-        tops = self.band.fold_each(
-            *runs, windows.first[by_group], windows.end[by_group], windows.group[by_group]
-        )
-        return tops._replace(window=by_group[tops.window].astype(np.int32))
+        return self._partial(tops, np.zeros(1, np.int64))
 
     def _partial(self, tops: kernel.Tops, numbers: Ints) -> Runs:
+        """Answers, with the number of each window."""
         # The answer may show ties as they are: a view would keep all that the kernel wrote alive.
         columns: dict[str, Any] = {"key": tops.key, "tie": copied(tops.tie)}
         columns |= self.payload.gather(tops.slot)
-        return Runs(numbers, tops.group, {"rows": Part(tops.offsets, columns)})
+        return Runs(numbers[tops.window], tops.group, {"rows": Part(tops.offsets, columns)})
 
     def _sorted(self, panes: Runs, runs: Ints) -> Runs:
         """The rows of some runs of panes, the best first."""

@@ -10,17 +10,12 @@ from skyband.contract.rows import Windows
 from skyband.contract.runs import Runs
 from skyband.data.columns import native_dtype
 from skyband.data.flat_state import Form, admitted, require
-from skyband.kernels.patient import patient
 from skyband.query.topk import TopK
 from skyband.topk.kernels import sma as kernel
 from skyband.topk.kernels.sma import SmaState, fold_monitored, new_monitored
 from skyband.topk.single import SingleGroup, kernel_runs
 
 __all__ = ["Sma"]
-
-
-# Kernels call ``rebuild`` too and cannot call a patient function, so it is wrapped only here.
-rebuild = patient(kernel.rebuild)
 
 
 class Sma(SingleGroup):

@@ -27,13 +27,12 @@ from skyband.contract.checks import (
     within,
 )
 from skyband.contract.rows import Faults, Rows
-from skyband.contract.runs import Part, Runs, expand, offsets_of
+from skyband.contract.runs import Part, Runs
 from skyband.contract.synopsis import Synopsis
 from skyband.data.columns import output_type, to_numpy
 from skyband.data.flat_state import require
 from skyband.data.keys import hash_kept
 from skyband.data.order import row_order, scores_of, sortable
-from skyband.kernels.select import select_runs
 from skyband.kernels.sorting import sort_runs
 from skyband.query.uncertain import UncertainTopK
 from skyband.uncertain.kernels.compact import KINDS, answer, answer_runs, compact_end, prune_runs
@@ -48,9 +47,7 @@ __all__ = [
 
 # A semantics as one small object with three methods: ``admits``, ``end`` and ``answer`` ----------
 #
-# Synopses pass its ``rule`` to their kernels and know nothing else about it. To add a semantics,
-# put
-# a file next to ``uncertain/kernels/compact.py`` and name it in ``uncertain/kernels/compact.py``.
+# Synopses pass its ``rule`` to their kernels and know nothing else about it.
 
 
 class Semantics:
@@ -73,11 +70,6 @@ class Semantics:
             KINDS.index(kind), k, 0.0 if threshold is None else float(threshold)
         )
 
-    @classmethod
-    def of(cls, query: UncertainTopK) -> Semantics:
-        """The semantics that a query asks for."""
-        return cls(query.semantics, query.k, query.threshold)
-
     def end(self, probabilities: Sequence[float] | Floats, slack: float = READ) -> int | None:
         """How many rows the compact set has; None if there is none."""
         given = np.asarray(probabilities, np.float64)
@@ -98,7 +90,7 @@ class Semantics:
 
 
 CHANCE = "topk_probability"
-_BY_POSITION = np.zeros(0, np.int64)
+_ALL = 1 << 62
 _FIRST_LOOK = 3
 """Rows per k in which a pane's compact set is searched for first; then four times as many."""
 
@@ -117,8 +109,7 @@ class UncertainSynopsis(Synopsis[UncertainTopK]):
     def __init__(self, query: UncertainTopK) -> None:
         super().__init__(query)
         self.counting = isinstance(query.window, CountWindow)
-        self.semantics = Semantics.of(query)
-        self.rule = self.semantics.rule
+        self.rule = Semantics(query.semantics, query.k, query.threshold).rule
 
     # Columns ----------------------------------------------------------------------------------
 
@@ -177,45 +168,23 @@ class UncertainSynopsis(Synopsis[UncertainTopK]):
     def summarise(self, rows: Rows) -> Runs:
         score = rows.numpy(self.query.score)
         prob = rows.numpy(self.query.probability)
-        tie = _BY_POSITION if self.counting else rows.tie
-        look = _FIRST_LOOK * self.query.k + 16
-        pieces: list[tuple[Ints, Part]] = []
-        runs = np.arange(len(rows.pane))
-        while len(runs) or not pieces:
-            part, whole = self._best(rows, score, prob, tie, runs, look)
-            if self.keeps_all:
-                return rows.runs({"rows": part})
-            ends = prune_runs(self.rule, part["prob"], part.offsets)
-            done = whole | (ends >= 0)
-            lengths = np.where(ends >= 0, ends, part.lengths)
-            kept = expand(part.offsets[:-1][done], lengths[done])
-            pieces.append((runs[done], part.rows(kept, offsets_of(lengths[done]))))
-            runs, look = runs[~done], 4 * look
-        if len(pieces) == 1:
-            return rows.runs({"rows": pieces[0][1]})
-        found = Runs.concat(
-            [Runs(numbers, rows.group[numbers], {"rows": part}) for numbers, part in pieces]
-        )
-        return rows.runs({"rows": found.take(np.argsort(found.stamp)).parts["rows"]})
+        if self.keeps_all:
+            every = np.arange(len(rows.pane))
+            return rows.runs({"rows": self._best(rows, score, prob, every, _ALL)})
 
-    def _best(
-        self, rows: Rows, score: Any, prob: Any, tie: Ints, runs: Ints, look: int
-    ) -> tuple[Part, Mask]:
-        """The best ``look`` rows of some runs, in row order, and which runs these rows complete."""
-        lengths, largest = rows.lengths[runs], self.query.largest
-        if self.keeps_all or not len(lengths) or lengths.max() <= look:
-            positions, offsets = expand(rows.offsets[:-1][runs], lengths), offsets_of(lengths)
-        elif len(runs) == len(rows.pane):
-            positions, offsets = select_runs(score, tie, rows.offsets, look, largest)
-        else:
-            some = expand(rows.offsets[:-1][runs], lengths)
-            some_ties = tie[some] if len(tie) else tie
-            positions, offsets = select_runs(
-                score[some], some_ties, offsets_of(lengths), look, largest
-            )
-            positions = some[positions]
+        def search(runs: Ints, look: int) -> tuple[Part, Mask]:
+            part = self._best(rows, score, prob, runs, look)
+            ends = prune_runs(self.rule, part["prob"], part.offsets)
+            done = (part.lengths == rows.lengths[runs]) | (ends >= 0)
+            return part.first_rows(np.where(ends >= 0, ends, part.lengths)), done
+
+        return rows.widened(_FIRST_LOOK * self.query.k + 16, search)
+
+    def _best(self, rows: Rows, score: Array, prob: Array, runs: Ints, look: int) -> Part:
+        """The best ``look`` rows of some runs, in row order."""
+        positions, offsets = rows.best(score, runs, look, self.query.largest)
         columns: dict[str, Any] = {
-            "key": sortable(score[positions], largest),
+            "key": sortable(score[positions], self.query.largest),
             "tie": rows.ties(positions, offsets, runs),
             "prob": prob[positions].astype(np.float64, copy=False),
         }
@@ -228,8 +197,7 @@ class UncertainSynopsis(Synopsis[UncertainTopK]):
         if self.id_column is not None:
             columns["shown"] = rows.take(self.id_column, positions)
         columns |= {f"keep:{name}": rows.take(name, positions) for name in self.query.keep}
-        part = Part(offsets, columns).resorted(np.flatnonzero(tied), self._order)
-        return part, np.diff(offsets) == lengths
+        return Part(offsets, columns).resorted(np.flatnonzero(tied), self._order)
 
     def _order(self, part: Part, segment: Ints) -> Array:
         """Row order within runs: score, time, id, probability, hash of the kept columns."""

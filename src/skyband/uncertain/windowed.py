@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,25 +12,14 @@ import pyarrow as pa
 from skyband.arrays import Floats, Ints, Saved, State, grown
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Part, Runs, offsets_of
-from skyband.data.column_store import ColumnStore
 from skyband.data.flat_state import Form, admitted, require
 from skyband.data.packing import prefixed, under
 from skyband.data.retained_rows import RetainedRows
 from skyband.kernels.patient import patient
 from skyband.query.uncertain import UncertainTopK
 from skyband.uncertain.base import UncertainSynopsis
-from skyband.uncertain.kernels import compact, types
-from skyband.uncertain.kernels.head import (
-    ENTERED,
-    EXPIRED,
-    FULL,
-    UNREAD,
-    Cursor,
-    Head,
-    HeadAnswer,
-    WindowAnswers,
-    walk,
-)
+from skyband.uncertain.kernels import compact, head
+from skyband.uncertain.kernels.head import Cursor, Head, WindowAnswers, walk
 from skyband.uncertain.kernels.types import FAR, KEEP, UncertainRowsState
 
 __all__ = [
@@ -51,13 +40,11 @@ class UncertainRows:
     are full; ``keep`` takes time in proportion to the rows kept.
     """
 
-    def __init__(
-        self, id_type: pa.DataType | None, kept: Mapping[str, pa.DataType] | None = None
-    ) -> None:
+    def __init__(self, shown: Mapping[str, pa.DataType], kept: Collection[str]) -> None:
+        """``shown`` are the columns that only answers need; those in ``kept`` may be nested."""
         self.length = 0
         self.arrays: State = {n: np.zeros(0, d) for n, d in _COLUMNS.items()}
-        self.ids = None if id_type is None else ColumnStore(id_type)
-        self.kept = RetainedRows(kept or {}, any_type=kept or ())
+        self.shown = RetainedRows(shown, any_type=kept)
         self.rows = self._view()
 
     def __len__(self) -> int:
@@ -65,8 +52,7 @@ class UncertainRows:
 
     @property
     def nbytes(self) -> int:
-        own = sum(array.nbytes for array in self.arrays.values())
-        return own + (0 if self.ids is None else self.ids.nbytes) + self.kept.nbytes
+        return sum(array.nbytes for array in self.arrays.values()) + self.shown.nbytes
 
     def _view(self) -> UncertainRowsState:
         """The stored rows as kernels see them."""
@@ -83,9 +69,7 @@ class UncertainRows:
             for name in ("key", "tie", "prob"):
                 self.arrays[name][start:end] = part[name]
             self.arrays["pane"][start:end] = np.repeat(panes.stamp, part.lengths)
-            if self.ids is not None:
-                self.ids.append(part["shown"])
-            self.kept.append(part.columns, end - start)
+            self.shown.append(part.columns, end - start)
         self.length = end
         self.rows = self._view()
         return np.asarray(part.offsets + start)
@@ -95,26 +79,19 @@ class UncertainRows:
     ) -> Part:
         """The rows of these slots, as runs cut at ``offsets``."""
         columns: dict[str, Any] = {name: self.arrays[name].take(slots) for name in names}
-        if self.ids is not None:
-            columns["shown"] = self.ids.gather(slots)
-        columns |= self.kept.gather(slots)
-        return Part(offsets, columns)
+        return Part(offsets, columns | self.shown.gather(slots))
 
     def keep(self, slots: Ints) -> None:
         """Keep only these slots (ascending), which become 0, 1, 2 and so on."""
         self.arrays = {name: array[slots] for name, array in self.arrays.items()}
-        if self.ids is not None:
-            self.ids.compact(slots)
-        self.kept.compact(slots)
+        self.shown.compact(slots)
         self.length = len(slots)
         self.rows = self._view()
 
     def state(self) -> State:
         """A copy of everything, as flat arrays."""
         state = {name: array[: self.length].copy() for name, array in self.arrays.items()}
-        if self.ids is not None:
-            state |= prefixed("ids/", self.ids.state())
-        return state | prefixed("kept/", self.kept.state())
+        return state | prefixed("shown/", self.shown.state())
 
     def restore(self, state: Saved) -> None:
         """Restore what ``state`` returned."""
@@ -125,12 +102,8 @@ class UncertainRows:
         prob = self.arrays["prob"]
         require(((prob > 0) & (prob <= 1)).all(), "a probability outside of (0, 1]")
         self.rows = self._view()
-        if self.ids is not None:
-            self.ids.restore(under(state, "ids/"))
-        self.kept.restore(under(state, "kept/"))
-        known = [] if self.ids is None else [len(self.ids)]
-        known += [len(self.kept)] if self.kept.stores else []
-        require(all(each == self.length for each in known), "a row has no id")
+        self.shown.restore(under(state, "shown/"))
+        require(len(self.shown) == self.length or not self.shown.stores, "a row has no id")
 
     def _check(self) -> None:
         pane, key = self.arrays["pane"][: self.length], self.arrays["key"][: self.length]
@@ -139,18 +112,15 @@ class UncertainRows:
         assert (key[1:][same] <= key[:-1][same]).all()
         prob = self.arrays["prob"][: self.length]
         assert ((prob > 0) & (prob <= 1)).all()
-        assert self.ids is None or len(self.ids) == self.length
+        assert len(self.shown) == self.length or not self.shown.stores
 
 
 _SPARE = 4096
 """How many dead rows are not worth a clean-up."""
 _NONE = np.zeros(0, np.int64)
-_UNREAD = HeadAnswer(_NONE, np.zeros(0), is_stale=True)
 
 # Kernels call these too and cannot call patient functions, so they are wrapped only here.
-answer, compact_end = patient(compact.answer), patient(compact.compact_end)
-before, merged = patient(types.before), patient(types.merged)
-oldest_pane = patient(types.oldest_pane)
+compact_end, head_of = patient(compact.compact_end), patient(head.head_of)
 
 
 class WindowedSynopsis(UncertainSynopsis):
@@ -166,16 +136,16 @@ class WindowedSynopsis(UncertainSynopsis):
     def __init__(self, query: UncertainTopK) -> None:
         super().__init__(query)
         self._head = Head(_NONE, is_open=True, oldest=int(FAR))
-        self._answer = _UNREAD
         self._rebuilt = 0
         self._cleanings = 0
         self._due = _SPARE
         """The length beyond which the store is next searched for dead rows."""
 
     def start(self) -> None:
-        name = self.id_column
         kept = {f"keep:{each}": self.schema.field(each).type for each in self.query.keep}
-        self.store = UncertainRows(None if name is None else self.schema.field(name).type, kept)
+        name = self.id_column
+        ids = {} if name is None else {"shown": self.schema.field(name).type}
+        self.store = UncertainRows(ids | kept, kept)
 
     # What an algorithm supplies ---------------------------------------------------------------
 
@@ -246,78 +216,33 @@ class WindowedSynopsis(UncertainSynopsis):
         starts = np.append(np.iinfo(np.int64).min, first)
         gone = np.append(starts[np.searchsorted(end, stamp, side="right")], starts[-1])
 
-        out = _room_to_write(len(first), self.query.k, final)
-        self._answer = _UNREAD
+        room = len(first) * self.query.k + 64
+        out = WindowAnswers(
+            np.empty(room, np.int64), np.empty(room), np.zeros(len(first) + 1, np.int64)
+        )
         cursor = Cursor(0, 0, 0)
         taken = 0
         while True:
-            why, cursor = walk(
-                rows, self._head, self._answer, cursor, stamp, offsets, first, end, out
+            self._head, cursor, out = walk(
+                self.rule, rows, self._head, cursor, stamp, offsets, first, end, out, final
             )
-            pane = cursor.pane
-            if why == ENTERED:
-                self._enter(np.arange(offsets[pane], offsets[pane + 1]))
-                cursor = cursor._replace(pane=pane + 1)
-            elif why == EXPIRED:
-                start = int(first[cursor.window])
-                if not self._head.is_open:
-                    self._take(offsets[taken : pane + 1], np.append(gone[taken:pane], start))
-                    taken = pane
-                self._expire(start)
-            elif why == UNREAD:
-                self._answer = self._read(final)
-            elif why == FULL:
-                out = _with_more_room(out, len(self._answer.slots))
-            else:
+            if cursor.window == len(first):
                 break
+            start, pane = int(first[cursor.window]), cursor.pane
+            self._take(offsets[taken : pane + 1], np.append(gone[taken:pane], start))
+            taken = pane
+            self._rebuilt += 1
+            self._head = head_of(rows, *self._compact_set(start))
+            # Of a forged snapshot it may have rows that have expired, and would do so for ever.
+            require(self._head.oldest >= start, "a compact set with rows that have expired")
         self._take(offsets[taken:], gone[taken:])
         return out.slots[: cursor.written], out.chances[: cursor.written], out.ends
-
-    # The head ---------------------------------------------------------------------------------
-
-    def _enter(self, fresh: Ints) -> None:
-        """Take the rows of a pane into the head (theorem 3.2)."""
-        rows, head = self.store.rows, self._head
-        n = len(head.slots)
-        count = len(fresh) if head.is_open else before(rows, fresh, len(fresh), head.slots[-1])
-        both = np.empty(n + count, np.int64)
-        merged(rows, head.slots, n, fresh, count, both)
-        size = compact_end(self.rule, rows.prob, both, len(both), KEEP)
-        # If rounding hides an end that must exist, keep all rows.
-        self._set_head(both if size < 0 else both[:size], head.is_open and size < 0)
-
-    def _expire(self, first: int) -> None:
-        """Replace the head by one for the panes from ``first`` on."""
-        slots = self._head.slots
-        if self._head.is_open:
-            self._set_head(slots[self.store.arrays["pane"][slots] >= first], True)
-        else:
-            self._rebuilt += 1
-            self._set_head(*self._compact_set(first))
-            # Of a forged snapshot it may have rows that have expired, and would do so for ever.
-            require(self._head.oldest >= first, "a compact set with rows that have expired")
 
     def _compact_set(self, first: int) -> tuple[Ints, bool]:
         """The compact set of panes from ``first`` on, and False; if none, all rows and True."""
         slots, closed = self._find(first)
         size = compact_end(self.rule, self.store.rows.prob, slots, len(slots), KEEP)
         return (slots, not closed) if size < 0 else (slots[:size], False)
-
-    def _set_head(self, head: Ints, is_open: bool) -> None:
-        slots = np.ascontiguousarray(head)
-        oldest = oldest_pane(self.store.rows, slots, len(slots))
-        self._head = Head(slots, bool(is_open), int(oldest))
-        self._answer = self._answer._replace(is_stale=True)
-
-    def _read(self, final: bool) -> HeadAnswer:
-        """The answer from the head; or, if not ``final``, the head, to merge with other shards."""
-        head = self._head.slots
-        if not final:
-            return HeadAnswer(head, np.zeros(0), is_stale=False)
-        room = max(len(head), self.query.k)
-        shown, chances = np.empty(room, np.int64), np.empty(room)
-        count = answer(self.rule, self.store.rows.prob, head, len(head), shown, chances)
-        return HeadAnswer(shown[:count], chances[:count], is_stale=False)
 
     # Slots ------------------------------------------------------------------------------------
 
@@ -338,31 +263,22 @@ class WindowedSynopsis(UncertainSynopsis):
     def snapshot(self) -> State:
         self._compact(np.union1d(self._live(), self._head.slots))
         own = prefixed("own/", self._state())
-        own |= {"head": self._head.slots, "at": self._places()}
+        own |= {"head": self._head.slots}
         own = {name: array.copy() for name, array in own.items()}
-        own["rebuilt"] = np.array([self._rebuilt, self._cleanings])
+        own["at"] = np.array([self._head.is_open, self._head.oldest])
+        own["counts"] = np.array([self._rebuilt, self._cleanings])
         return own | prefixed("rows/", self.store.state())
-
-    def _places(self) -> Ints:
-        """The head as snapshots have it: see ``restore``.
-
-        The first three were a cursor. The last two were an answer; it is computed again, so that
-        two snapshots of the same rows have the same bytes.
-        """
-        head = self._head
-        places = [0, 0, 0, len(head.slots), head.is_open, head.oldest, 1, 0]
-        return np.array(places, np.int64)
 
     def restore(self, arrays: Saved) -> None:
         self.store.restore(under(arrays, "rows/"))
         self._load({name: np.array(a) for name, a in under(arrays, "own/").items()})
-        like = {"at": _NONE, "head": _NONE, "rebuilt": _NONE}
-        forms = {"at": Form(8), "head": Form("head", 0, len(self.store))}
+        like = {"at": _NONE, "head": _NONE, "counts": _NONE}
+        forms = {"at": Form(2), "head": Form("head", 0, len(self.store)), "counts": Form(2)}
         saved = admitted(arrays, like, forms)
-        *_, is_open, oldest, _, _ = saved["at"].tolist()
+        is_open, oldest = saved["at"].tolist()
         require(is_open or len(saved["head"]), "a compact set without rows")
         self._head = Head(saved["head"], bool(is_open), oldest)
-        self._rebuilt, self._cleanings = (int(n) for n in (*arrays["rebuilt"], 0)[:2])
+        self._rebuilt, self._cleanings = saved["counts"].tolist()
         self._due = 2 * len(self.store) + _SPARE
 
     @property
@@ -388,16 +304,3 @@ class WindowedSynopsis(UncertainSynopsis):
 
 def _runs(part: Part, windows: Windows) -> Runs:
     return Runs(windows.number, np.zeros(len(windows), np.int32), {"rows": part})
-
-
-def _room_to_write(windows: int, k: int, final: bool) -> WindowAnswers:
-    slots = np.empty(windows * k + 64, np.int64)
-    return WindowAnswers(
-        slots, np.empty(len(slots) if final else 0), np.zeros(windows + 1, np.int64)
-    )
-
-
-def _with_more_room(out: WindowAnswers, needed: int) -> WindowAnswers:
-    room = 2 * len(out.slots) + needed
-    chances = np.resize(out.chances, room) if len(out.chances) else out.chances
-    return out._replace(slots=np.resize(out.slots, room), chances=chances)

@@ -94,18 +94,14 @@ def _insert(
     rows[left, START] = first
     rows[left, END] = end
     meta[LENGTH] = n + 1
-    for w in range(start, meta[KNOWN_WINDOW] + 1):
-        at = w % len(low)
-        if size[at] > 0 and low[at] >= left:
-            low[at] += 1
-    for w in range(first, end + 1):
+    for w in range(first, end + 1):  # the last rows of earlier windows are better: none has moved
         at = w % len(low)
         meta[UPDATES] += 1
+        out = low[at] + (low[at] >= left)
         if size[at] < k:
-            low[at] = left if size[at] == 0 else max(low[at], left)
+            low[at] = left if size[at] == 0 else max(out, left)
             size[at] += 1
             continue
-        out = low[at]
         rows[out, START] = w + 1
         place = out - 1
         while place > left and (rows[place, START] > w or rows[place, END] < w):

@@ -30,20 +30,18 @@ from skyband.kernels.sorting import kth_greatest, sort_best
 #             cut[3]=0               cut[2]         cut[1]     cut[0]       USED
 #
 # Bucket j holds about e^(j+1) k rows, all newer than those of bucket j + 1. Rows are sorted by
-# level, highest first; a *node* is the stretch of one level, its members newest pane first and best
-# first within a pane. That is the order ``before``. The rows before a row that are as new or newer
-# are its dominators: any of them can stand for it as long as it lives. Each row has their number,
-# and
-# is dropped when it has k of them.
+# level, highest first; a *node* is the stretch of one level, its members newest pane first and
+# best first within a pane. That is the order ``before``. The rows before a row that are as new or
+# newer are its dominators: any of them can stand for it as long as it lives. Each row has their
+# number, and is dropped when it has k of them.
 #
 # Levels are scores cut into fixed steps a little narrower than epsilon. Two rows of one level
-# differ
-# by less than epsilon, so one may stand for the other; a level never moves, whatever arrives later.
-# Steps are a thousandth narrower than epsilon, which covers the rounding of the division for
-# quotients below 2^40; beyond them, and at infinity, every score is a level of its own. Integers
-# are
-# divided as integers, exactly. Keys are sortable integers (``skyband.data.order``), greater is
-# better, so queries for the smallest scores need no code of their own.
+# differ by less than epsilon, so one may stand for the other; a level never moves, whatever
+# arrives later. Steps are a thousandth narrower than epsilon, which covers the rounding of the
+# division for quotients below 2^40; beyond them, and at infinity, every score is a level of its
+# own. Integers are divided as integers, exactly. Keys are sortable integers
+# (``skyband.data.order``), greater is better, so queries for the smallest scores need no code of
+# their own.
 #
 # Dominators increase from the first member of a node to the last, so a node loses its tail, and the
 # count of each member says when (the paper keeps one count per node, which deletes too much).
@@ -529,9 +527,8 @@ def _copy(source: Ints, at: int, target: Ints, to: int) -> None:
 # Section 4 of the PABF paper: guessing the k-th best score of a pane -----------------------------
 #
 # Rows of a pane that reach the *cut* survive; of these the best k are chosen. If fewer than k
-# survive
-# the pane is scanned again without a cut, so a filter never loses a row: a bad guess only costs
-# time. Four ways to guess:
+# survive, the pane is scanned again without a cut, so a filter never loses a row: a bad guess
+# only costs time. Four ways to guess:
 #
 #     stationary   the zeta-th best score of an earlier pane (4.2.1)
 #     time         a parabola through the k-th best scores of the last panes, less a margin (4.2.2)
@@ -539,8 +536,7 @@ def _copy(source: Ints, at: int, target: Ints, to: int) -> None:
 #     auto         whichever of them has served best lately
 #
 # Scores are read as floats, greater is better. Conversion keeps their order, so survivors are
-# always
-# the best of the pane, even where large integers become equal.
+# always the best of the pane, even where large integers become equal.
 
 
 STATIONARY, TIME, NONE_KNOWN, AUTO = range(4)
@@ -566,14 +562,13 @@ def new_learned(groups: int) -> Floats:
 
 @kernel
 def filter_runs(
-    score: Array, sign: float, offsets: Ints, pane: Ints, group: Codes, k: int, latest: bool,
-    kind: int, zeta: int, quantile: float, learned: Floats, counts: Ints,
+    score: Array, sign: float, offsets: Ints, pane: Ints, group: Codes, k: int, kind: int,
+    zeta: int, quantile: float, learned: Floats, counts: Ints,
 ) -> tuple[Ints, Ints]:  # fmt: skip
     """Positions of the rows of each run from the k-th best score up, ascending, and offsets.
 
-    Of rows that equal the k-th, only the last are taken if they are the better ones (``latest``),
-    else all, so a run may return more than k. ``quantile`` is that of delta under the normal
-    distribution.
+    All rows that equal the k-th are taken, so a run may return more than k. ``quantile`` is that of
+    delta under the normal distribution.
     """
     runs = len(offsets) - 1
     longest, total = 1, 0
@@ -623,7 +618,9 @@ def filter_runs(
             values[j] = sign * score[rows[j]]
             work[j] = values[j]
         kth = kth_greatest(work, spare, m, k)
-        at = _keep(rows, values, m, kth, k, latest, found, at)
+        for j in range(m):
+            found[at] = rows[j]
+            at += values[j] >= kth
         ends[run + 1] = at
         if n > zeta and kind != NONE_KNOWN:
             stale = np.isnan(known[CUT]) or known[CUT] > kth or m > 2 * zeta + 8
@@ -656,27 +653,6 @@ def _guess(known: Floats, kind: int, pane: int, quantile: float) -> tuple[int, f
     elif way == TIME:
         cut = fit - quantile * np.sqrt(known[ERROR])
     return way, cut, fit
-
-
-@piece
-def _keep(
-    rows: Ints, values: Floats, m: int, kth: float, k: int, latest: bool, found: Ints, at: int
-) -> int:
-    """Write the rows from the k-th best up; with ``latest`` only the last of those that tie."""
-    start = at
-    for j in range(m):
-        found[at] = rows[j]
-        at += values[j] >= kth
-    if latest and at - start > k:
-        excess = at - start - k
-        at = start
-        for j in range(m):
-            if values[j] == kth and excess > 0:
-                excess -= 1
-            elif values[j] >= kth:
-                found[at] = rows[j]
-                at += 1
-    return at
 
 
 @piece

@@ -32,34 +32,16 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from skyband.arrays import Codes, Ints, pooled
+from skyband.arrays import Codes, Ints, Mask, pooled
+from skyband.contract.runs import expand, offsets_of
 from skyband.kernels.arrange import order_by_code
 from skyband.kernels.borrow import borrowed, frozen, touch
 from skyband.kernels.jit import jit, piece
 from skyband.kernels.patient import kernel, kernel_of
 from skyband.kernels.select import PaneRows
 
-# Many panes, windows and groups in one call over the k-skyband; see ``kskyband.py`` --------------
-#
-# Groups are processed one after the other, each with all its panes and windows, so that its rows
-# stay
-# in the cache. ``count_answers`` finds out beforehand where the rows of each answer go.
-
-
-# The steps that ``fold_units`` takes with one group; see ``kskyband.py`` for where its rows are ---
-#
-# A group with few rows (LARGE is 0) has only a back, all of it sorted in ``order``. Others have a
-# front, and ``order`` names the best k of the back.
-
-
-# A group's rows in the k-skyband, and what is done to it; see ``kskyband.py`` --------------------
-
-
-# The best rows of a group in the k-skyband, as sorted lists of positions; see ``kskyband.py`` ----
-
-
 KEY, TIE, SLOT, PANE = range(4)  # columns of rows
-_FULL = 12  # with more keys in one bucket, keys are not spread evenly
+_FEW_PICKED = 12  # so few rows are sorted by insertion
 
 
 class Scratch(NamedTuple):
@@ -67,31 +49,24 @@ class Scratch(NamedTuple):
 
     pick: Codes  # positions of rows that may enter a list of the best
     pick_key: Ints  # their keys
-    spare: Codes  # the same two while they are sorted
-    spare_key: Ints
-    buckets: Codes  # where the keys of each bucket end
     best: Codes  # positions of the best k so far
     retained: Codes  # positions of the rows that a sweep retains of the back
-    panes: Ints  # panes, or how many rows are in them
+    panes: Ints  # a heap of panes
     kept: Ints  # the rows that a sweep keeps
 
 
 def make_scratch(n: int, k: int) -> Scratch:
     """Room to sweep a group of n rows."""
-    places, longs = np.empty((5, n + 1), np.int32), np.empty((3, n + k), np.int64)
-    return Scratch(
-        places[0], longs[0], places[1], longs[1], places[2], places[3], places[4], longs[2],
-        np.empty((n, 4), np.int64),
-    )  # fmt: skip
+    places, longs = np.empty((3, n + 1), np.int32), np.empty((2, n + k), np.int64)
+    return Scratch(places[0], longs[0], places[1], places[2], longs[1], np.empty((n, 4), np.int64))
 
 
 @piece
 def borrowed_scratch(s: Scratch) -> Scratch:
     """The same arrays without owners; see ``borrow.py``."""
     return Scratch(
-        borrowed(s.pick), borrowed(s.pick_key), borrowed(s.spare), borrowed(s.spare_key),
-        borrowed(s.buckets), borrowed(s.best), borrowed(s.retained), borrowed(s.panes),
-        borrowed(s.kept),
+        borrowed(s.pick), borrowed(s.pick_key), borrowed(s.best), borrowed(s.retained),
+        borrowed(s.panes), borrowed(s.kept),
     )  # fmt: skip
 
 
@@ -112,39 +87,6 @@ def _is_sorted(rows: Ints, base: int, pick: Codes, pick_key: Ints, picked: int) 
     ):
         i += 1
     return i >= picked
-
-
-@piece
-def _to_buckets(scratch: Scratch, picked: int) -> bool:
-    """Sort picked rows by equally wide buckets of keys; False if a bucket is too full."""
-    pick, pick_key, buckets = scratch.pick, scratch.pick_key, scratch.buckets
-    spare, spare_key = scratch.spare, scratch.spare_key
-    least = pick_key[0]
-    most = least
-    for i in range(picked):
-        least = pick_key[i] if pick_key[i] < least else least
-        most = pick_key[i] if pick_key[i] > most else most
-        buckets[i + 1] = 0
-    buckets[0] = 0
-    span = float(most) - float(least)
-    scale = (picked - 1) / span if span > 0.0 else 0.0
-    for i in range(picked):
-        buckets[int((float(most) - float(pick_key[i])) * scale) + 1] += 1
-    fullest = 0
-    for i in range(picked):
-        fullest = buckets[i + 1] if buckets[i + 1] > fullest else fullest
-        buckets[i + 1] += buckets[i]
-    if fullest > _FULL:
-        return False
-    for i in range(picked):
-        bucket = int((float(most) - float(pick_key[i])) * scale)
-        spare[buckets[bucket]] = pick[i]
-        spare_key[buckets[bucket]] = pick_key[i]
-        buckets[bucket] += 1
-    for i in range(picked):
-        pick[i] = spare[i]
-        pick_key[i] = spare_key[i]
-    return True
 
 
 @piece
@@ -179,9 +121,8 @@ def enlist(
     """Sort picked rows of one pane, merge the best k into the n of ``best``; the new length."""
     pick, pick_key = scratch.pick, scratch.pick_key
     gap = 1
-    if picked > _FULL and not _is_sorted(rows, base, pick, pick_key, picked):
-        # Most keys are spread evenly: after sorting them by buckets, hardly any is out of order.
-        gap = 1 if _to_buckets(scratch, picked) else picked
+    if picked > _FEW_PICKED and not _is_sorted(rows, base, pick, pick_key, picked):
+        gap = picked
     _shell_sort(rows, base, pick, pick_key, picked, gap)
     if picked > k:
         picked = k
@@ -203,7 +144,7 @@ def enlist(
     return n + picked
 
 
-# Columns of groups: where a group's rows are, see ``kskyband.py``.
+# Columns of groups: where a group's rows are; see above.
 BASE = 0  # its first row among all rows; the next four count from there
 CAP = 1  # its room
 TOP = 2  # after the best k live rows of the front
@@ -226,8 +167,8 @@ def copy_row(target: Ints, to: int, source: Ints, at: int) -> None:
 
 
 @piece
-def expire(rows: Ints, group: Ints, first: int, k: int) -> bool:
-    """Drop panes before ``first`` and refill the top from the rest; whether the top changed."""
+def expire(rows: Ints, group: Ints, first: int, k: int) -> None:
+    """Drop panes before ``first`` and refill the top from the rest."""
     base = group[BASE]
     top = base
     stop = base + group[TOP]
@@ -236,7 +177,7 @@ def expire(rows: Ints, group: Ints, first: int, k: int) -> bool:
     rest = base + group[REST]
     front = base + group[FRONT]
     if top == stop and (rest == front or group[TOP] == k):
-        return False
+        return
     for i in range(top + 1, stop):
         if rows[i, PANE] >= first:
             copy_row(rows, top, rows, i)
@@ -248,7 +189,6 @@ def expire(rows: Ints, group: Ints, first: int, k: int) -> bool:
         rest += 1
     group[TOP] = top - base
     group[REST] = rest - base
-    return True
 
 
 @piece
@@ -323,23 +263,6 @@ def _retain_back(rows: Ints, group: Ints, first: int, k: int, scratch: Scratch) 
 
 
 @piece
-def _live_panes(rows: Ints, group: Ints, first: int) -> tuple[int, int, int]:
-    """The number of live rows in the front, their oldest pane, and their newest."""
-    base, top, rest, front = group[BASE], group[TOP], group[REST], group[FRONT]
-    oldest = first
-    newest = first
-    live = front - front
-    for i in range(front):
-        if i < top or i >= rest:
-            pane = rows[base + i, PANE]
-            if pane >= first:
-                oldest = pane if live == 0 or pane < oldest else oldest
-                newest = pane if live == 0 or pane > newest else newest
-                live += 1
-    return live, oldest, newest
-
-
-@piece
 def _merge_front(rows: Ints, group: Ints, first: int, k: int, scratch: Scratch, at: int) -> int:
     """Merge the front with the retained rows from ``at`` on into ``kept``; how many there are.
 
@@ -349,46 +272,30 @@ def _merge_front(rows: Ints, group: Ints, first: int, k: int, scratch: Scratch, 
     base, top, rest, front = group[BASE], group[TOP], group[REST], group[FRONT]
     stop = front + group[BACK]
     retained, panes, kept = scratch.retained, scratch.panes, scratch.kept
-    live, oldest, newest = _live_panes(rows, group, first)
-    counting = live > 0 and newest - oldest < live
-    if counting:
-        for i in range(newest - oldest + 1):
-            panes[i] = 0
-    kth = oldest - 1 if live > 0 else oldest
+    kth = np.int64(LOWEST)  # the k-th newest pane of the rows so far, on top of a heap
     none = front - front
-    above = none  # rows in panes above the k-th newest; or the size of the heap
+    size = none
     m: int = none
     i = none
-    while live > 0 and kth < newest:
+    while True:
         if i == top:
             i = rest
         if i >= front:
             break
-        if rows[base + i, PANE] < first:
+        row = base + i
+        if rows[row, PANE] < first or rows[row, PANE] <= kth:
             i += 1
             continue
-        row = base + i
         if at < stop and rows[base + retained[at], KEY] >= rows[row, KEY]:
             row = base + retained[at]
             at += 1
         else:
             i += 1
-            if rows[row, PANE] <= kth:
-                continue
         copy_row(kept, m, rows, row)
         m += 1
-        pane = rows[row, PANE]
-        if counting:
-            if pane <= newest:
-                panes[pane - oldest] += 1
-            above += 1
-            while above >= k and kth < newest:
-                kth += 1
-                above -= panes[kth - oldest]
-        else:
-            above = _keep_newest(panes, above, k, pane)
-            if above == k:
-                kth = panes[0]
+        size = _keep_newest(panes, size, k, rows[row, PANE])
+        if size == k:
+            kth = panes[0]
     while at < stop:
         copy_row(kept, m, rows, base + retained[at])
         m += 1
@@ -410,14 +317,6 @@ def sweep(rows: Ints, group: Ints, first: int, k: int, scratch: Scratch) -> None
     group[BACK] = 0
     group[BEST] = 0
     group[LARGE] = 1
-
-
-@kernel
-def sweep_all(rows: Ints, groups: Ints, first: int, k: int, scratch: Scratch) -> None:
-    """Sweep every group."""
-    for g in range(len(groups)):
-        if groups[g, FRONT] + groups[g, BACK] > 0:
-            sweep(rows, groups[g], first, k, scratch)
 
 
 @kernel
@@ -570,13 +469,12 @@ def make_room(
 
 @piece
 def push_small(
-    rows: Ints, order: Codes, group: Ints, runs: PaneRows, start: int, n: int, pane: int, k: int
-) -> bool:
-    """Insert n rows of one pane into a small group; whether one is among the best k."""
+    rows: Ints, order: Codes, group: Ints, runs: PaneRows, start: int, n: int, pane: int
+) -> None:
+    """Insert n rows of one pane into a small group."""
     base = group[BASE]
     at = group[FRONT] + group[BACK]
     best = group[BEST]
-    changed = False
     for i in range(n):
         x = base + at + i
         x_key = runs.key[start + i]
@@ -594,18 +492,16 @@ def push_small(
             j -= 1
         order[j] = at + i
         best += 1
-        changed = changed or j < base + k
     group[BEST] = best
     group[BACK] += n
-    return changed
 
 
 @piece
 def push_large(
     rows: Ints, order: Codes, group: Ints, runs: PaneRows, start: int, n: int, pane: int, k: int,
     scratch: Scratch,
-) -> bool:  # fmt: skip
-    """Append n rows of one pane to the back of a large group; whether its best k changed."""
+) -> None:  # fmt: skip
+    """Append n rows of one pane to the back of a large group."""
     base = group[BASE]
     at = group[FRONT] + group[BACK]
     best = group[BEST]
@@ -624,21 +520,20 @@ def push_large(
         pick[picked] = at + i
         pick_key[picked] = key[start + i]
         picked += key[start + i] >= worst
-    if picked == 0:
-        return False
-    enlist(rows, base, order, base, best, scratch, picked, k)
-    group[BEST] = best + picked if best + picked < k else k
-    return True
+    if picked > 0:
+        enlist(rows, base, order, base, best, scratch, picked, k)
+        group[BEST] = best + picked if best + picked < k else k
 
 
 @piece
-def let_go(rows: Ints, order: Codes, group: Ints, first: int, k: int) -> bool:
-    """Drop panes before ``first``; whether the group's best rows changed."""
+def let_go(rows: Ints, order: Codes, group: Ints, first: int, k: int) -> None:
+    """Drop panes before ``first``."""
     if group[LARGE] != 0:
-        return expire(rows, group, first, k)
+        expire(rows, group, first, k)
+        return
     base, front, back = group[BASE], group[FRONT], group[BACK]
     if back == 0 or rows[base + front, PANE] >= first:
-        return False
+        return
     while back > 0 and rows[base + front, PANE] < first:
         front += 1
         back -= 1
@@ -651,7 +546,6 @@ def let_go(rows: Ints, order: Codes, group: Ints, first: int, k: int) -> bool:
     group[FRONT] = front
     group[BACK] = back
     group[BEST] = back
-    return True
 
 
 @piece
@@ -699,15 +593,6 @@ def write_newer(
             to += 1
         x += 1
     return to
-
-
-@piece
-def write_again(out: Ints, before: int, at: int, end: int) -> None:
-    """Copy the last answer, which begins at ``before``, into ``out[:, at:end]``."""
-    for i in range(end - at):
-        out[0, at + i] = out[0, before + i]
-        out[1, at + i] = out[1, before + i]
-        out[2, at + i] = out[2, before + i]
 
 
 class GroupTurns(NamedTuple):
@@ -877,8 +762,6 @@ def fold_units(
         if run < 0:
             run, w, first = starts[unit], low[unit], np.int64(LOWEST)
             cursor[HELD] -= held_by(group)
-        changed = True  # since the last answer, which begins at `before`
-        before = w
         while True:
             pushing = run < stop and (w == last or run_pane[index[run]] < win_end[w])
             if w == last and not pushing:
@@ -897,20 +780,18 @@ def fold_units(
                 return lack
             if sweep_is_due(rows, group, first, k):
                 sweep(rows, group, first, k, scratch)
-                changed = True
             if pushing:
                 used = make_room(rows, order, group, n, roomy(size), used, cursor)
                 touch_runs(runs, index, run)
                 pane = run_pane[index[run]]
                 run += 1
                 if group[LARGE] == 0:
-                    new = push_small(rows, order, group, runs, start, n, pane, k)
+                    push_small(rows, order, group, runs, start, n, pane)
                 else:
-                    new = push_large(rows, order, group, runs, start, n, pane, k, scratch)
-                changed = changed or new
+                    push_large(rows, order, group, runs, start, n, pane, k, scratch)
                 continue
 
-            changed = let_go(rows, order, group, first, k) or changed
+            let_go(rows, order, group, first, k)
             found = group[TOP] + group[BEST]
             if found == 0:  # nothing to answer with until the next run
                 for column in range(TOP, LARGE + 1):
@@ -926,14 +807,8 @@ def fold_units(
                 if group[LARGE] != 0 and group[BACK] > 0:
                     sweep(rows, group, first, k, scratch)
                 end = write_newer(rows, order, group, out, at, most, win_first[w])
-            elif most < k:
-                write_best(rows, order, group, out, at, end)
-            elif changed:
-                write_best(rows, order, group, out, at, end)
-                before, changed = at, False
             else:
-                write_again(out, before, at, end)
-                before = at
+                write_best(rows, order, group, out, at, end)
             if end > at:
                 pair[0, run_at[w]], pair[1, run_at[w]] = w, units[unit]
                 pair_start[run_at[w]] = at
@@ -961,6 +836,15 @@ class Tops(NamedTuple):
     slot: Ints
     key: Ints
     tie: Ints
+
+    def of(self, mine: Mask) -> Tops:
+        """Some of the pairs, and their rows."""
+        if mine.all():
+            return self
+        lengths = np.diff(self.offsets)[mine]
+        rows, cuts = expand(self.offsets[:-1][mine], lengths), offsets_of(lengths)
+        columns = (self.slot[rows], self.key[rows], self.tie[rows])
+        return Tops(self.window[mine], self.group[mine], cuts, *columns)
 
 
 class ReaderWindows(NamedTuple):
@@ -1192,7 +1076,7 @@ class Skyband:
 
     @property
     def retained(self) -> int:
-        """How many rows are held; right after ``sweep``, those that can still be answered."""
+        """How many rows are held: those that can still be answered, and some to be swept out."""
         return self._held
 
     @property
@@ -1209,12 +1093,6 @@ class Skyband:
     def renumber(self, slots: Ints) -> None:
         """Give the held rows new slots, in the order of ``slots()``."""
         self.rows[self._positions(), SLOT] = slots
-
-    def sweep(self, first: int) -> None:
-        """Drop everything that can no longer be answered in windows that start at ``first``."""
-        largest = int((self.groups[:, FRONT] + self.groups[:, BACK]).max(initial=1))
-        sweep_all(self.rows, self.groups, first, self.k, make_scratch(largest, self.k))
-        self._held = int(self.lengths.sum())
 
     def copy(self) -> Self:
         """An independent copy, without free room."""

@@ -1,7 +1,6 @@
 """Compact sets under any semantics: where one ends, and the answer that is read from it.
 
-Each semantics is a file with two functions, and only this file names them. The rest of this folder
-uses rules and knows no semantics.
+The rest of this folder uses rules and knows no semantics.
 """
 
 from __future__ import annotations
@@ -16,6 +15,9 @@ from skyband.kernels.patient import kernel
 from skyband.kernels.sorting import sort_best
 from skyband.uncertain.kernels.poisson import add_row, add_wide_row, fewer
 from skyband.uncertain.kernels.types import KEEP, SemanticsCode
+
+KINDS = ("pk-topk", "pt-k", "u-kranks", "u-topk")
+_PK, _RANKS, _VECTOR = 0, 2, 3
 
 # U-Topk: the likeliest whole answer, a vector of exactly k rows (definition 5.3) -----------------
 #
@@ -81,14 +83,6 @@ def _scan_vectors(
 
 
 @jit
-def vector_end(prob: Floats, slots: Ints, n: int, k: int, slack: float) -> int:
-    """Rows of the compact set of sorted rows; -1 if they admit none."""
-    if n < k:
-        return -1
-    return _scan_vectors(prob, slots, n, k, slack, np.empty(k, np.int64))[0]
-
-
-@jit
 def vector_answer(prob: Floats, slots: Ints, n: int, k: int, found: Ints, chance: Floats) -> int:
     """The likeliest vector in row order, each row with the vector's chance; 0 or k rows."""
     if n < k:
@@ -112,15 +106,12 @@ def vector_answer(prob: Floats, slots: Ints, n: int, k: int, found: Ints, chance
 # U-kRanks: for each rank the row likeliest to have it; a row may win twice (condition 9) ---------
 #
 # The paper calls its conditions (8) and (9) equivalent. They are not. Condition (9) is sufficient
-# and
-# stays true after insertions, so it is used here.
+# and stays true after insertions, so it is used here.
 #
 # Every rank up to the number of rows has a winner, even if only because all rows before it exist.
-# If
-# that is too unlikely for the exponent of a float, the recursion is run again with a wider
-# exponent.
-# This cannot happen in a compact set: if (9) holds for n rows, the winner of each rank has a chance
-# of at least 1 / 2kn.
+# If that is too unlikely for the exponent of a float, the recursion is run again with a wider
+# exponent. This cannot happen in a compact set: if (9) holds for n rows, the winner of each rank
+# has a chance of at least 1 / 2kn.
 
 
 _SOUND = 2.0**-900
@@ -198,64 +189,18 @@ def _unlikely_ranks(
             chance[j] = math.ldexp(best[j], int(max(best_power[j], -2000)))
 
 
-# PT-k: every row that is among the best k with at least the threshold's probability --------------
-#
-# Definition 5.1, but the compact set ends at the first d where the probability of fewer than k rows
-# falls *below* the threshold: with "at most", rows whose chance equals the threshold would be lost.
+# Pk-topk: the k rows likeliest to be among the best k (definition 3.1). PT-k: every row that is
+# among them with at least the threshold's probability (definition 5.1), but the compact set ends at
+# the first d where the probability of fewer than k rows falls *below* the threshold: with "at
+# most", rows whose chance equals the threshold would be lost. ------------------------------------
 
 
 @jit
-def _scan_threshold(
-    prob: Floats, slots: Ints, n: int, k: int, threshold: float, slack: float, chance: Floats
+def _scan_chances(
+    rule: SemanticsCode, prob: Floats, slots: Ints, n: int, slack: float, chance: Floats
 ) -> int:
-    r = np.zeros(k)
-    r[0] = 1.0
-    under = 1.0
-    for i in range(n):
-        p = prob[slots[i]]
-        chance[i] = p if i < k else p * under
-        add_row(r, k, p)
-        if i + 1 >= k:
-            under = fewer(r, k, under)
-            if under * (1.0 + slack) < threshold:
-                return i + 1
-    return -1
-
-
-@jit
-def pt_end(prob: Floats, slots: Ints, n: int, k: int, threshold: float, slack: float) -> int:
-    """Rows of the compact set of sorted rows; -1 if they admit none."""
-    if n < k:
-        return -1
-    return _scan_threshold(prob, slots, n, k, threshold, slack, np.empty(n))
-
-
-@jit
-def pt_answer(
-    prob: Floats, slots: Ints, n: int, k: int, threshold: float, found: Ints, chance: Floats
-) -> int:
-    """The answer's slots in its order, with their chances; returns how many."""
-    chances = np.empty(n)
-    end = _scan_threshold(prob, slots, n, k, threshold, 0.0, chances)
-    order = np.empty(n, np.int64)
-    count = 0
-    for i in range(n if end < 0 else end):
-        if chances[i] >= threshold:
-            order[count] = i
-            count += 1
-    sort_best(order[:count], np.empty(count, np.int64), chances, chances)
-    for j in range(count):
-        found[j] = slots[order[j]]
-        chance[j] = chances[order[j]]
-    return count
-
-
-# Pk-topk: the k rows likeliest to be among the best k (definition 3.1) ---------------------------
-
-
-@jit
-def _scan(prob: Floats, slots: Ints, n: int, k: int, slack: float, chance: Floats) -> int:
     """Fill in each row's chance up to the end of the compact set; -1 if there is none."""
+    k = rule.k
     r = np.zeros(k)
     r[0] = 1.0
     best = np.zeros(k)  # the k greatest chances, descending
@@ -273,55 +218,44 @@ def _scan(prob: Floats, slots: Ints, n: int, k: int, slack: float, chance: Float
             best[j] = chance[i]
         if i + 1 >= k:
             under = fewer(r, k, under)
-            if best[k - 1] >= under * (1.0 + slack):
+            most = under * (1.0 + slack)  # the chance of any row after this one, with the margin
+            if best[k - 1] >= most if rule.kind == _PK else most < rule.threshold:
                 return i + 1
     return -1
 
 
 @jit
-def pk_end(prob: Floats, slots: Ints, n: int, k: int, slack: float) -> int:
-    """Rows of the compact set of sorted rows; -1 if they admit none."""
-    if n < k:
-        return -1
-    return _scan(prob, slots, n, k, slack, np.empty(n))
-
-
-@jit
-def pk_answer(prob: Floats, slots: Ints, n: int, k: int, found: Ints, chance: Floats) -> int:
+def _chances_answer(
+    rule: SemanticsCode, prob: Floats, slots: Ints, n: int, found: Ints, chance: Floats
+) -> int:
     """The answer's slots in its order, with their chances; returns how many."""
     chances = np.empty(n)
-    end = _scan(prob, slots, n, k, 0.0, chances)
+    end = _scan_chances(rule, prob, slots, n, 0.0, chances)
+    order = np.empty(n, np.int64)
     count = 0
     for i in range(n if end < 0 else end):
-        # Of equal chances the earlier row comes first.
-        if count < k:
+        if rule.kind == _PK or chances[i] >= rule.threshold:
+            order[count] = i
             count += 1
-        elif chances[i] <= chance[k - 1]:
-            continue
-        j = count - 1
-        while j > 0 and chance[j - 1] < chances[i]:
-            chance[j] = chance[j - 1]
-            found[j] = found[j - 1]
-            j -= 1
-        chance[j] = chances[i]
-        found[j] = slots[i]
+    sort_best(order[:count], np.empty(count, np.int64), chances, chances)
+    if rule.kind == _PK:
+        count = min(count, rule.k)
+    for j in range(count):
+        found[j] = slots[order[j]]
+        chance[j] = chances[order[j]]
     return count
-
-
-KINDS = ("pk-topk", "pt-k", "u-kranks", "u-topk")
-_PK, _PT, _RANKS = 0, 1, 2
 
 
 @jit
 def compact_end(rule: SemanticsCode, prob: Floats, slots: Ints, n: int, slack: float) -> int:
     """How many of n rows in row order form the compact set; -1 if they admit none."""
-    if rule.kind == _PK:
-        return pk_end(prob, slots, n, rule.k, slack)
-    if rule.kind == _PT:
-        return pt_end(prob, slots, n, rule.k, rule.threshold, slack)
+    if n < rule.k:
+        return -1  # a top-k needs k rows under any semantics
     if rule.kind == _RANKS:
         return ranks_end(prob, slots, n, rule.k, slack)
-    return vector_end(prob, slots, n, rule.k, slack)
+    if rule.kind == _VECTOR:
+        return _scan_vectors(prob, slots, n, rule.k, slack, np.empty(rule.k, np.int64))[0]
+    return _scan_chances(rule, prob, slots, n, slack, np.empty(n))
 
 
 @jit
@@ -332,13 +266,11 @@ def answer(
 
     ``found`` and ``chance`` have room for max(k, n).
     """
-    if rule.kind == _PK:
-        return pk_answer(prob, slots, n, rule.k, found, chance)
-    if rule.kind == _PT:
-        return pt_answer(prob, slots, n, rule.k, rule.threshold, found, chance)
     if rule.kind == _RANKS:
         return ranks_answer(prob, slots, n, rule.k, found, chance)
-    return vector_answer(prob, slots, n, rule.k, found, chance)
+    if rule.kind == _VECTOR:
+        return vector_answer(prob, slots, n, rule.k, found, chance)
+    return _chances_answer(rule, prob, slots, n, found, chance)
 
 
 @kernel
@@ -351,8 +283,6 @@ def prune_runs(rule: SemanticsCode, prob: Floats, offsets: Ints) -> Ints:
     slots = np.arange(longest)
     for run in range(len(ends)):
         n = offsets[run + 1] - offsets[run]
-        if n < rule.k:
-            continue  # a top-k needs k rows under any semantics
         ends[run] = compact_end(rule, prob[offsets[run] : offsets[run + 1]], slots, n, KEEP)
     return ends
 

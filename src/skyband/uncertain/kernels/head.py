@@ -1,23 +1,30 @@
 """The window's own compact set, and the walk over panes and windows that reads it.
 
 Most panes do not touch the window's compact set, and most windows answer what the one before them
-did. The walk skips those at full speed and stops when there is something to compute.
+did. The walk skips those at full speed.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from skyband.arrays import Floats, Ints
-from skyband.kernels.patient import kernel
-from skyband.uncertain.kernels.types import UncertainRowsState, better
+import numpy as np
 
-# Why the walk stopped.
-DONE = 0
-ENTERED = 1  # the next pane has rows that enter the head
-EXPIRED = 2  # the next window starts after the head's oldest pane
-UNREAD = 3  # the next window needs an answer
-FULL = 4  # there is no room to write it
+from skyband.arrays import Floats, Ints
+from skyband.kernels.arrange import with_room
+from skyband.kernels.jit import jit
+from skyband.kernels.patient import kernel
+from skyband.uncertain.kernels.compact import answer, compact_end
+from skyband.uncertain.kernels.queue import updated
+from skyband.uncertain.kernels.types import (
+    KEEP,
+    SemanticsCode,
+    UncertainRowsState,
+    better,
+    merged,
+    oldest_pane,
+    without,
+)
 
 
 class Head(NamedTuple):
@@ -26,14 +33,6 @@ class Head(NamedTuple):
     slots: Ints  # best first
     is_open: bool  # whether it is all rows of the window, because they admit no compact set
     oldest: int  # the oldest pane in it
-
-
-class HeadAnswer(NamedTuple):
-    """The answer that was last read from the head."""
-
-    slots: Ints
-    chances: Floats  # empty if they are not needed
-    is_stale: bool  # whether the head has changed since
 
 
 class Cursor(NamedTuple):
@@ -52,44 +51,68 @@ class WindowAnswers(NamedTuple):
     ends: Ints  # where each window's slots end, one place ahead
 
 
+@jit
+def head_of(rows: UncertainRowsState, slots: Ints, is_open: bool) -> Head:
+    """A head of these rows."""
+    return Head(slots, is_open, oldest_pane(rows, slots, len(slots)))
+
+
+@jit
+def _entered(
+    rule: SemanticsCode, rows: UncertainRowsState, head: Head, low: int, high: int
+) -> Head:
+    """The head with the rows of a pane, which are the slots [low, high)."""
+    old, fresh = head.slots, np.arange(low, high)
+    both = np.empty(len(old) + len(fresh), np.int64)
+    if not head.is_open:
+        size = updated(rule, rows, old, len(old), fresh, len(fresh), both)
+        return head_of(rows, both[:size], False)
+    merged(rows, old, len(old), fresh, len(fresh), both)
+    size = compact_end(rule, rows.prob, both, len(both), KEEP)
+    return head_of(rows, both if size < 0 else both[:size], size < 0)
+
+
 @kernel
 def walk(
-    rows: UncertainRowsState, head: Head, answer: HeadAnswer, cursor: Cursor, stamp: Ints,
-    offsets: Ints, first: Ints, end: Ints, out: WindowAnswers,
-) -> tuple[int, Cursor]:  # fmt: skip
-    """Skip panes and write answers until something has to be computed; returns what, and where.
+    rule: SemanticsCode, rows: UncertainRowsState, head: Head, cursor: Cursor, stamp: Ints,
+    offsets: Ints, first: Ints, end: Ints, out: WindowAnswers, final: bool,
+) -> tuple[Head, Cursor, WindowAnswers]:  # fmt: skip
+    """Take panes and read windows, until the next window starts after the head's oldest pane.
 
-    Pane i holds the slots [offsets[i], offsets[i + 1]), best first.
+    Pane i holds the slots [offsets[i], offsets[i + 1]), best first. Windows get answers if
+    ``final``, else heads, to merge with those of other shards.
     """
     window, pane, written = cursor
-    size, count = len(head.slots), len(answer.slots)
-    lowest = head.slots[size - 1] if size > 0 else 0
-    with_chances = len(out.chances) > 0
-    stop = DONE
+    slots, chances, ends = out
+    shown, chance, count = head.slots, np.empty(0), -1  # the last answer; none if the count is -1
     while True:
         if pane < len(stamp) and (window == len(first) or stamp[pane] < end[window]):
-            if head.is_open or better(rows, offsets[pane], lowest):
-                stop = ENTERED
-                break
+            if head.is_open or better(rows, offsets[pane], head.slots[-1]):
+                head, count = _entered(rule, rows, head, offsets[pane], offsets[pane + 1]), -1
             pane += 1
-        elif window == len(first):
+            continue
+        if window == len(first):
             break
-        elif size > 0 and head.oldest < first[window]:
-            stop = EXPIRED
-            break
-        elif answer.is_stale:
-            stop = UNREAD
-            break
-        elif written + count > len(out.slots):
-            stop = FULL
-            break
-        else:
+        if len(head.slots) > 0 and head.oldest < first[window]:
+            if not head.is_open:
+                break
+            live = np.empty(len(head.slots), np.int64)
+            n = without(rows, head.slots, len(live), first[window], live)
+            head, count = head_of(rows, live[:n], True), -1
+        if count < 0 and final:
+            room = max(len(head.slots), rule.k)
+            shown, chance = np.empty(room, np.int64), np.empty(room)
+            count = answer(rule, rows.prob, head.slots, len(head.slots), shown, chance)
+        elif count < 0:
+            shown, count = head.slots, len(head.slots)
+        slots = with_room(slots, written, written + count)
+        chances = with_room(chances, written, written + count)
+        for j in range(count):
+            slots[written + j] = shown[j]
+        if final:
             for j in range(count):
-                out.slots[written + j] = answer.slots[j]
-            if with_chances:
-                for j in range(count):
-                    out.chances[written + j] = answer.chances[j]
-            written += count
-            out.ends[window + 1] = written
-            window += 1
-    return stop, Cursor(window, pane, written)
+                chances[written + j] = chance[j]
+        written += count
+        ends[window + 1] = written
+        window += 1
+    return head, Cursor(window, pane, written), WindowAnswers(slots, chances, ends)
