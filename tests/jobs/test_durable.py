@@ -16,7 +16,7 @@ import skyband as sb
 from skyband.data.durable import write_whole
 from skyband.jobs import parse_job, run_job
 from skyband.jobs.local.checkpoint import Batch, Checkpoint
-from skyband.jobs.local.journal import BLOCK, Journal, PackedRows
+from skyband.jobs.local.journal import BLOCK, Journal
 from skyband.jobs.local.local_job import LocalJob, run_local
 from support.local_jobs import job, out, rows, wanted, written
 
@@ -29,7 +29,7 @@ class TestJournal:
         log = Journal.begun(path, 0)
         for size in groups:
             for _ in range(size):
-                log.append({"n": number}, PackedRows.of(bytes([number]) * 300))
+                log.append({"n": number}, bytes([number]) * 300)
                 number += 1
             log.sync()
         log.close()
@@ -78,9 +78,9 @@ class TestJournal:
         other = self.made(tmp_path, [1, 1, 1, 1]).read_bytes()
         path = tmp_path / "own"
         log = Journal.begun(path, 0)
-        log.append({"n": 0}, PackedRows.of(b"a"))
+        log.append({"n": 0}, b"a")
         log.sync()
-        log.append({"n": 1}, PackedRows.of(other))
+        log.append({"n": 1}, other)
         log.sync()
         log.close()
         path.write_bytes(path.read_bytes()[: -2 * BLOCK])

@@ -36,7 +36,6 @@ __all__ = [
     "json_value",
     "read_arrow",
     "read_body",
-    "same_columns",
 ]
 
 # Reads single values of JSON and CSV as the types of columns -------------------------------------
@@ -421,15 +420,6 @@ def read_arrow(body: Any, schema: pa.Schema, limits: ServiceLimits | None) -> pa
         except (pa.ArrowException, NotImplementedError) as problem:
             raise _not_of(each, column.type, problem) from None
     return pa.table(columns, schema=schema)
-
-
-def same_columns(body: Any, schema: pa.Schema) -> bool:
-    """Whether an Arrow stream has exactly these columns, in any order."""
-    with pa.ipc.open_stream(pa.py_buffer(body)) as reader:
-        found = {each.name: each.type for each in reader.schema}
-        return len(reader.schema) == len(found) and found == dict(
-            zip(schema.names, schema.types, strict=True)
-        )
 
 
 def _no_stream(problem: Exception) -> UnreadableBody:

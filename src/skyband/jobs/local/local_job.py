@@ -35,7 +35,6 @@ from skyband.errors import DataError, EngineError, SkybandError
 from skyband.jobs.job import Job
 from skyband.jobs.limits import row_limits
 from skyband.jobs.local.checkpoint import Batch, Checkpoint
-from skyband.jobs.local.journal import PackedRows
 from skyband.jobs.local.letters import BatchJudge, Letters, letters_of
 from skyband.jobs.local.posts import (
     AppliedPost,
@@ -369,7 +368,7 @@ class LocalJob:
             part = parts.popleft()
             one = Batch(self.batch + 1, batch.source, clock=batch.clock)
             one.begin, one.end, one.unread = batch.begin, batch.end, batch.unread
-            one.rows = PackedRows.of(table_to_bytes(part))
+            one.rows = table_to_bytes(part)
             try:
                 outcomes.append(self._apply(one, part))
             except (DataError, EngineError) as problem:
@@ -403,7 +402,7 @@ class LocalJob:
             known = self.keys.check(request.key, request.digest)
             if known is not None:
                 return known.reply, None
-        batch = Batch(self.batch + 1, request.source, rows=request.packed)
+        batch = Batch(self.batch + 1, request.source, rows=request.rows)
         find = partial(self.judge.first_fault, request.source, request.table, batch.clock)
         before = self._stats
         try:
@@ -432,7 +431,7 @@ class LocalJob:
         if batch.rows is None:
             return self._apply(batch, source.again(batch.begin, batch.end))
         where = f"[sources.{batch.source}]" if batch.source else "[source]"
-        table = rows_again(where, batch.rows.rows, source.columns)
+        table = rows_again(where, batch.rows, source.columns)
         if batch.request is not None and "key" in batch.request:
             told = batch.request
             self.keys.add(told["key"], AppliedPost(told["digest"], batch.clock, told["reply"]))

@@ -19,7 +19,6 @@ from skyband.embedded.sources import sound
 from skyband.errors import EngineError
 from skyband.jobs.ddl import arrow_schema
 from skyband.jobs.job import JobSection
-from skyband.jobs.local.journal import PackedRows
 from skyband.jobs.local.source import LocalSource, Place
 
 __all__ = [
@@ -96,8 +95,8 @@ class Request:
     size: int
     key: str | None = None
     digest: str = ""
-    packed: PackedRows | None = None
-    """The rows as they will stand in the journal, if they were packed already."""
+    rows: bytes | memoryview | None = None
+    """The rows as they will stand in the journal; an Arrow stream."""
     done: Future[dict[str, Any]] = field(default_factory=Future)
 
 
@@ -149,12 +148,12 @@ class Inbox:
 
     def submit(self, request: Request) -> Future[dict[str, Any]]:
         """Hand rows to the job; the result is the reply, once the rows are safe on disk."""
-        if request.packed is None and not self.full(request.size):
-            request.packed = PackedRows.of(table_to_bytes(request.table))
+        if not self.full(request.size):
+            request.rows = table_to_bytes(request.table)
         with self._change:
             if self.failure is not None:
                 raise EngineError(self.failure)
-            if request.packed is None or self.full(request.size):
+            if request.rows is None or self.full(request.size):
                 raise Busy
             self._waiting.append(request)
             self._bytes += request.size
@@ -214,7 +213,7 @@ class Inbox:
                 request.done.set_exception(EngineError(failure))
 
 
-def rows_again(where: str, rows: memoryview, schema: pa.Schema | None) -> pa.Table:
+def rows_again(where: str, rows: bytes | memoryview, schema: pa.Schema | None) -> pa.Table:
     """Rows of the journal; raises EngineError if a source has other columns by now."""
     with pa.ipc.open_stream(pa.py_buffer(rows)) as reader:
         table = sound(reader.read_all())
