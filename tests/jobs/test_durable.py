@@ -261,12 +261,18 @@ def test_a_file_that_stopped_a_job_may_be_repaired_or_removed(
     assert sorted(flows) == ([1, 2, 3, 5] if repaired else [1, 2, 5])
 
 
-def test_a_row_that_no_query_can_take_is_a_dead_letter(tmp_path: Path) -> None:
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_row_that_no_query_can_take_is_a_dead_letter(tmp_path: Path, killed: bool) -> None:
     """One row far ahead over a landmark would ask for more answers than there can be."""
     made = told(tmp_path)
     made["queries"]["busiest"]["window"] = {"since": 0, "slide": 10}
     files(tmp_path, a_csv=f"{CSV}1,1,5\n{2**60},2,6\n12,3,4\n", c_csv=f"{CSV}15,5,5\n")
+    if killed:
+        steps = LocalJob(parse_job(made)).steps(lambda: False)
+        next(steps)
+        steps.close()
     progress = run_local(parse_job(made))
+    assert progress.replayed == killed
     (letter,) = letters(tmp_path)
     assert json.loads(letter["record"])["flow"] == 2
     assert (progress.rows, progress.unread) == (4, 1)

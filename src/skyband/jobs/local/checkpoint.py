@@ -56,8 +56,6 @@ class Batch:
     """When it was read, in seconds since 1970; it decides which times are too far ahead."""
     answers: int = 0
     """How many answers the job has given with it, since it began."""
-    skipped: str | None = None
-    """Why its rows were left out, all of them."""
     unread: list[dict[str, Any]] = field(default_factory=list)
     """Letters for records beside ``rows`` that could not be read."""
     request: dict[str, Any] | None = None

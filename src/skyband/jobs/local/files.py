@@ -131,10 +131,9 @@ class FileSource(LocalSource):
         """The next batch: at most ``rows_per_batch`` rows of one lot."""
         lot, file, row = place
         while lot < len(self.lots.files) or self._look((lot, file, row), last):
-            most = min(self.rows_per_batch, self.most or self.rows_per_batch)
             try:
                 reader = self._reader(lot, file, row, fresh=True)
-                table = self._taken(reader.take(most, self.whole))
+                table = self._taken(reader.take(self.rows_per_batch, self.whole))
             except _ReplacedError:
                 self._open = None
                 continue

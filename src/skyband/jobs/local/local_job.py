@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -23,6 +22,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
 
+import numpy as np
 import pyarrow as pa
 
 from skyband.answers.answer import Answer
@@ -290,15 +290,15 @@ class LocalJob:
         group = self._requests(self.inbox.next())
         for name in self.monitor.board.in_turn(self._reading):
             try:
-                outcomes = self._read(name, last)
+                outcome = self._read(name, last)
             except Exception as problem:
                 if self.observer is None:
                     raise
                 self._reading.remove(name)
                 self.observer.stopped(name, problem)
                 continue
-            if outcomes:
-                group.outcomes += outcomes
+            if outcome is not None:
+                group.outcomes.append(outcome)
                 break
         if not group.outcomes and not group.replies:
             return False
@@ -324,64 +324,20 @@ class LocalJob:
 
     # Applying ----------------------------------------------------------------------------------
 
-    def _read(self, name: str, last: bool) -> list[BatchOutcome]:
-        """Read and apply the next batch of a source; empty if there is nothing new.
-
-        Where bad records are left out, a batch that no query can take is parted, until what is
-        left of it is one record: that one is left out.
-        """
+    def _read(self, name: str, last: bool) -> BatchOutcome | None:
+        """Read and apply the next batch of a source; None if there is nothing new."""
         source = self.sources[name]
-        while True:
-            found = source.take(self.places[name], last)
-            if found is None:
-                source.most = None
-                return []
-            table, end = found
-            unread = source.unread()
-            if unread.num_rows and self.job.on_bad == "raise":
-                refuse(unread, unread.num_rows)
-            batch = Batch(self.batch + 1, name, self.places[name], end)
-            try:
-                if source.journalled:
-                    outcomes = self._journalled(batch, table)
-                else:
-                    outcomes = [self._apply(batch, table)]
-            except (DataError, EngineError) as problem:
-                if self.job.on_bad == "raise":
-                    raise
-                half = table.num_rows // 2
-                if half and source.most != half:  # a source that cannot read less is asked once
-                    source.most = half
-                    continue
-                batch.skipped = str(problem)
-                outcomes = [self._apply(batch, table)]
-            source.most = None if source.most is None else source.most * 4
-            return outcomes
-
-    def _journalled(self, batch: Batch, table: pa.Table) -> list[BatchOutcome]:
-        """Apply rows that cannot be read again, in as many parts as are needed."""
-        assert batch.source is not None
-        batch.unread = self.sources[batch.source].unread().to_pylist()
-        outcomes: list[BatchOutcome] = []
-        parts = deque([table])
-        while parts:
-            part = parts.popleft()
-            one = Batch(self.batch + 1, batch.source, clock=batch.clock)
-            one.begin, one.end, one.unread = batch.begin, batch.end, batch.unread
-            one.rows = table_to_bytes(part)
-            try:
-                outcomes.append(self._apply(one, part))
-            except (DataError, EngineError) as problem:
-                if self.job.on_bad == "raise":
-                    raise
-                half = part.num_rows // 2
-                if half:
-                    parts.extendleft([part.slice(half), part.slice(0, half)])
-                    continue
-                one.skipped = str(problem)
-                outcomes.append(self._apply(one, part))
-            batch.unread = []
-        return outcomes
+        read = source.take(self.places[name], last)
+        if read is None:
+            return None
+        table, end = read
+        unread = source.unread()
+        if unread.num_rows and self.job.on_bad == "raise":
+            refuse(unread, unread.num_rows)
+        batch = Batch(self.batch + 1, name, self.places[name], end)
+        if source.journalled:
+            batch.rows, batch.unread = table_to_bytes(table), unread.to_pylist()
+        return self._apply(batch, table)
 
     def _requests(self, requests: Sequence[Request]) -> Group:
         """Apply requests."""
@@ -406,7 +362,7 @@ class LocalJob:
         find = partial(self.judge.first_fault, request.source, request.table, batch.clock)
         before = self._stats
         try:
-            outcome = self._apply(batch, request.table)
+            outcome = self._apply(batch, request.table, whole=True)
         except DataError as problem:
             raise PostRefused(str(problem), find()) from None
         except SkybandError as problem:
@@ -437,23 +393,28 @@ class LocalJob:
             self.keys.add(told["key"], AppliedPost(told["digest"], batch.clock, told["reply"]))
         return self._apply(batch, table)
 
-    def _apply(self, batch: Batch, table: pa.Table | None) -> BatchOutcome:
-        """Apply a batch in memory. If that raises an error, nothing has changed."""
+    def _apply(self, batch: Batch, table: pa.Table | None, whole: bool = False) -> BatchOutcome:
+        """Apply a batch in memory. If that raises an error, nothing has changed.
+
+        Where bad records are left out, a row that no query can take is one, unless the batch is
+        applied as a ``whole`` or not at all.
+        """
         outcome, name, before = BatchOutcome(batch), batch.source, self._stats
         if table is None:
             outcome.answers = self.monitor.flush()
-        elif table.num_rows and batch.skipped is None:
-            self.monitor.board.limit(self.limits, batch.clock)
-            outcome.answers = self.monitor.push({name: table} if name else table)
-        rows = 0 if table is None else table.num_rows
-        self._stats = self._counted() if rows or table is None else before
-        if table is not None:
+            rows, self._stats = 0, self._counted()
+        else:
             assert name is not None
-            outcome.letters = self._letters_of(batch, table, before)
+            rows, refused = table.num_rows, dict[int, str]()
+            if rows:
+                self.monitor.board.limit(self.limits, batch.clock)
+                parted = not whole and self.job.on_bad == "skip"
+                outcome.answers, refused = self._push(name, table, parted)
+                self._stats = self._counted()
+            outcome.letters = self._letters_of(batch, table, refused, before)
             lost = len(batch.unread) if batch.rows else self.sources[name].unread().num_rows
-            lost += rows if batch.skipped is not None else 0
-            self.unread += lost
-            self.progress.unread += lost
+            self.unread += lost + len(refused)
+            self.progress.unread += lost + len(refused)
             self.places[name] = batch.end
             self.rows[name] += rows
             if self.observer is not None:
@@ -463,6 +424,30 @@ class LocalJob:
         self.batch, batch.answers = batch.number, self.answers
         self._note(rows, outcome.answers)
         return outcome
+
+    def _push(
+        self, name: str, table: pa.Table, parted: bool
+    ) -> tuple[list[Answer], dict[int, str]]:
+        """The answers of rows; and why rows were left out that no query can take, by their place.
+
+        What is refused is halved until one row is left. After a crash it ends in the same way.
+        """
+        answers, refused = list[Answer](), dict[int, str]()
+        parts = [(0, table.num_rows)]
+        while parts:
+            first, rows = parts.pop()
+            part = table.slice(first, rows)
+            try:
+                answers += self.monitor.push({name: part} if name else part)
+            except (DataError, EngineError) as problem:
+                if not parted:
+                    raise
+                half = rows // 2
+                if half:
+                    parts += [(first + half, rows - half), (first, half)]
+                else:
+                    refused[first] = str(problem)
+        return answers, refused
 
     def _note(self, rows: int, answers: Sequence[Answer]) -> None:
         progress, stats = self.progress, self._stats.values()
@@ -476,7 +461,9 @@ class LocalJob:
             if answer.table.num_rows:
                 progress.newest[answer.name or next(iter(self.job.queries))] = answer
 
-    def _letters_of(self, batch: Batch, table: pa.Table, before: Mapping[str, Any]) -> pa.Table:
+    def _letters_of(
+        self, batch: Batch, table: pa.Table, refused: Mapping[int, str], before: Mapping[str, Any]
+    ) -> pa.Table:
         """The dead letters of a batch; none if the job has no place for them."""
         if self.letters.sink is None:
             return LETTERS.empty_table()
@@ -486,17 +473,19 @@ class LocalJob:
             unread, origin = source.unread(), source.origin()
         else:
             unread, origin = pa.Table.from_pylist(batch.unread, LETTERS), {}
+        found = [unread]
+        if refused:
+            rows = list(refused)
+            found.append(letters_of(batch.source, table, rows, list(refused.values()), origin))
+            others = np.ones(table.num_rows, np.bool_)
+            others[rows] = False
+            table = table.filter(pa.array(others))
+            origin = {column: values.filter(pa.array(others)) for column, values in origin.items()}
         now = self._stats
         worse = [name for name in now if now[name]["rows_bad"] > before[name]["rows_bad"]]
-        given = batch.source, table
-        if batch.skipped is not None:
-            reasons = [batch.skipped] * table.num_rows
-            bad = letters_of(*given, list(range(table.num_rows)), reasons, origin)
-        elif worse:
-            bad = self.judge.letters(*given, worse, origin, batch.clock)
-        else:
-            return unread
-        return pa.concat_tables([unread, bad])
+        if worse:
+            found.append(self.judge.letters(batch.source, table, worse, origin, batch.clock))
+        return pa.concat_tables(found)
 
     def _latest(self, clock: float) -> int:
         """The greatest time that is not too far ahead of the clock, in ticks."""

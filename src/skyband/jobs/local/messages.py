@@ -403,8 +403,7 @@ class KafkaSource(_Messages):
     def _fetch(self, ends: Mapping[str, int] | None) -> Records:
         until = None if ends is None else {int(part): end for part, end in ends.items()}
         with self._named():
-            most = min(self.rows_per_batch, self.most or self.rows_per_batch)
-            return self.reader.fetch(most, _PATIENCE, until)
+            return self.reader.fetch(self.rows_per_batch, _PATIENCE, until)
 
     def _read_up_to(self, begin: Mapping[str, int], ends: Mapping[str, int]) -> bool:
         """Whether there is nothing more to read; the last offsets may belong to no record."""

@@ -93,8 +93,6 @@ class LocalSource(ABC):
     """Whether its rows stand in the checkpoint, because they cannot be read again."""
     columns: pa.Schema | None = None
     """The columns that its rows have, if the job says it. They may be others at the next start."""
-    most: int | None = None
-    """At most so many rows in the next batch, whatever the job says; None for no further limit."""
 
     def read_by(self, readers: SourceNeeds) -> None:  # noqa: B027
         """Told once what the queries need."""
