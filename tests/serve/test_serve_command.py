@@ -98,7 +98,7 @@ def test_sinks_are_written_once(tmp_path: Path) -> None:
     job = load_served(written(tmp_path, served.JOB))
 
     def apply(service: Service, first: int) -> None:
-        table = read_body("json", served.ndjson(served.rows(first, 5)), service.board.schemas[""])
+        table = read_body("json", served.ndjson(served.rows(first, 5)), service.schemas[""])
         service.inbox.submit(Request("", table, 1)).result(20)
 
     def ends() -> list[Any]:

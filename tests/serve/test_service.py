@@ -48,7 +48,7 @@ def everything(service: Service) -> Any:
         name: {what: found[what] for what in ("rows_in", "rows_late", "rows_bad", "windows_out")}
         for name, found in service.job.stats.items()
     }
-    kept = {name: service.history.newest(name, 1_000) for name in service.board.queries}
+    kept = {name: service.history.newest(name, 1_000) for name in service.queries}
     return stats, kept, service.number, dict(service.status.rows), dict(service.status.seen)
 
 

@@ -185,7 +185,7 @@ def serving(
     from skyband.serve.app import make_app
     from skyband.serve.server import listen, make_server
 
-    kinds = dict.fromkeys(service.board.schemas, "http")
+    kinds = dict.fromkeys(service.schemas, "http")
     app = make_app(service, kinds, title, engine, host=host, token=token)
     with listen("127.0.0.1", port) as taken:
         started = threading.Event()

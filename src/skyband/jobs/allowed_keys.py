@@ -13,7 +13,6 @@ __all__ = [
     "ENGINES",
     "JOB",
     "METRICS",
-    "SERVE",
     "SINKS",
     "SOURCES",
     "TRIGGER",
@@ -91,7 +90,6 @@ JOB = KeyTypes(
         "query": dict,
         "queries": dict,
         "sink": dict,
-        "serve": dict,
         "history": int,
         "source": dict,
         "sources": dict,
@@ -107,7 +105,6 @@ JOB = KeyTypes(
     },
 )
 TRIGGER = KeyTypes(optional={"every": str, "once": bool, "close": bool})
-SERVE = KeyTypes(optional={"history": int})
 METRICS = KeyTypes({"port": int}, {"host": str})
 
 _VALUES: dict[str, type] = {

@@ -17,7 +17,6 @@ from skyband.jobs.allowed_keys import (
     ENGINES,
     JOB,
     METRICS,
-    SERVE,
     SINKS,
     SOURCES,
     TRIGGER,
@@ -373,9 +372,6 @@ class _Parsing:
         if self._keys(TRIGGER, "[trigger]", "trigger", trigger):
             for check in TRIGGER_CHECKS:
                 self.attempt("trigger", partial(check, trigger))
-        if self._keys(SERVE, "[serve]", "serve", told.get("serve", {})):
-            kept = told.get("serve", {}).get("history")
-            self.attempt("serve", lambda: count("[serve] history", kept, optional=True))
         good = JOB.good(told)
         for name in ("history", "shards"):
             self.attempt("", partial(count, name, good.get(name), optional=True))

@@ -127,7 +127,7 @@ def _read(taker: Service, source: str, form: str, body: bytes, key: str | None) 
         hashed.update(body)
         digest = hashed.hexdigest()
         taker.keys.check(key, digest)
-    schema = taker.board.schemas[source]
+    schema = taker.schemas[source]
     table = read_body(form, body, schema, taker.limits)
     size = max(len(body), table.nbytes)
     return taker.inbox.submit(Rows(source, table, size, key, digest))

@@ -2,8 +2,8 @@
 
     request ──► inbox ──► the job: apply, enter with one sync, sinks ──► reply, answers shown
 
-The job does the work (``jobs.local.run``). The service hands it the rows, keeps the last answers of
-each query for readers, and says how all is doing.
+The job does the work (``jobs.local.local_job``). The service hands it the rows, keeps the last
+answers of each query for readers, and says how all is doing.
 """
 
 from __future__ import annotations
@@ -58,10 +58,8 @@ class Service(Page):
 
     def _begin(self, job: Job, limits: ServiceLimits) -> None:
         schemas = {name: _columns(self.job, name) for name in self.job.sources}
-        history = job.serve.get("history", job.history)
-        super().__init__(
-            job.queries, schemas, self.job.checkpoint.folder, job.on_bad, history, limits
-        )
+        folder = self.job.checkpoint.folder
+        super().__init__(job.queries, schemas, folder, job.on_bad, job.history, limits)
         self.keys = self.job.keys
         self.number = self.job.answers
         self.history.expect(self.number)

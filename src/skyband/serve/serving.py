@@ -18,10 +18,10 @@ from skyband.jobs.ddl import arrow_schema
 from skyband.jobs.job import JobSection
 from skyband.query import Query
 from skyband.serve.access import check_host
-from skyband.serve.board import Schemas
 from skyband.serve.limits import ServiceLimits
 from skyband.serve.page import Page
 from skyband.serve.service import Service, Stream
+from skyband.serve.status import Schemas
 
 __all__ = ["PORT", "load_served", "require_packages", "serve_answers", "serve_job", "serve_stream"]
 
