@@ -84,7 +84,7 @@ class TestStandardInput:
     def test_what_arrives_is_read_ahead(self) -> None:
         import os
 
-        from skyband.cli.stdin import _Arriving
+        from skyband.cli.stdin import _Arriving, _Rest
 
         out, into = os.pipe()
         arriving = _Arriving(out)
@@ -92,9 +92,10 @@ class TestStandardInput:
         assert arriving.read1() == b"ab"
         for piece in (b"cdef", b"gh"):
             os.write(into, piece)
-        assert arriving.read(3) == b"cde"
+        rest: Any = _Rest(b"", arriving)  # type: ignore[arg-type]
+        assert rest.read(3) == b"cde"
         os.close(into)
-        assert arriving.read(-1) == b"fgh"
+        assert rest.read(-1) == b"fgh"
         assert arriving.read1() == b""
         os.close(out)
 

@@ -7,13 +7,13 @@ import sys
 import time
 import webbrowser
 from collections.abc import Iterator, Mapping
-from enum import StrEnum
 from itertools import chain, count, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from skyband.cli.choices import Engine
 from skyband.cli.explain import explained, say
 from skyband.errors import QueryError, SkybandError
 from skyband.query import HeavyHitters, Query, Skyline, TopK
@@ -28,13 +28,6 @@ _STEP = 0.5
 """Seconds between two batches of the demo."""
 
 
-class JobEngine(StrEnum):
-    """Where a job runs."""
-
-    local = "local"
-    spark = "spark"
-
-
 def add_serving(app: typer.Typer) -> None:
     """Add the verb to an app."""
     app.command("serve")(explained(serve))
@@ -47,7 +40,7 @@ def serve(
     demo: Annotated[
         bool, typer.Option("--demo", help="Show a generated stream of network flows.")
     ] = False,
-    engine: Annotated[JobEngine | None, typer.Option(help="Run the job on this engine.")] = None,
+    engine: Annotated[Engine | None, typer.Option(help="Run the job on this engine.")] = None,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to listen on; 0 takes a free one.")] = 8470,
     name: Annotated[
@@ -77,7 +70,8 @@ def serve(
     say("The demo: a network's flows, half a minute of them every half second. Ctrl-C ends it.")
     stream = demo_stream(seed)
     first = next(stream)
-    run.serve_stream("demo", demo_board(), first.schema, _with(first, stream), host, port, started)
+    batches = chain([first], stream)
+    run.serve_stream("demo", demo_board(), first.schema, batches, host, port, started)
 
 
 def _told(address: str) -> None:
@@ -141,11 +135,6 @@ def serve_spark(title: str, query: Query, source: Any, given: Mapping[str, Any])
 
     port = given["serve_port"]
     run.serve_answers(title, query, schemas, show, port=port, started=_told, engine="spark")
-
-
-def _with(first: pa.Table, rest: Iterator[pa.Table]) -> Iterator[pa.Table]:
-    yield first
-    yield from rest
 
 
 def demo_board() -> dict[str, Query]:

@@ -335,7 +335,7 @@ def _changes(answer: Answer) -> pa.Table:
 
 def _run_watch(query: Query, source: Any, given: Mapping[str, Any], shape: Format) -> None:
     from skyband.cli.output import writer
-    from skyband.cli.view import watch_live
+    from skyband.cli.view import change_lines, watch_live
     from skyband.embedded.monitor import new_board
     from skyband.embedded.run import watch_board
 
@@ -348,9 +348,14 @@ def _run_watch(query: Query, source: Any, given: Mapping[str, Any], shape: Forma
     answers = _taken(found, given["picture"])
     shown = bool(given["changes"] or given["alerts"])
     began = clock()
-    if shape is Format.table and given["output"] is None:
-        watch_live(answers, query, pace=given["pace"], changes=shown)
-        took = None
+    took = None
+    if shape is Format.table and given["output"] is None and shown:
+        console = Console(highlight=False)
+        for answer in answers:
+            for line in change_lines(answer, query):
+                console.print(line, soft_wrap=True)
+    elif shape is Format.table and given["output"] is None:
+        watch_live(answers, board.queries, given["pace"])
     else:
         with writer(shape, given["output"], query, growing=True) as out:
             for answer in answers:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
 from rich import box
-from rich.console import Console
+from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
@@ -25,8 +25,7 @@ __all__ = [
     "answer_table",
     "change_lines",
     "head_of",
-    "measure_of",
-    "room",
+    "picture",
     "span",
     "watch_live",
 ]
@@ -251,31 +250,44 @@ def room(console: Console) -> int:
     return max(3, console.height - _FRAME)
 
 
-def watch_live(
-    answers: Iterable[Answer], query: Query, pace: float = 0.2, changes: bool = False
-) -> None:
-    """Show answers as they come: in place on a terminal, otherwise one line per answer.
+def picture(
+    console: Console,
+    latest: Mapping[Any, Answer],
+    queries: Mapping[Any, Query],
+    whole: bool = False,
+) -> Group:
+    """The latest answers, one table per query, in the order of the board."""
+    shown = [(name, latest[name]) for name in queries if name in latest]
+    rows = room(console)
+    if len(shown) > 1:
+        rows = max(1, rows // len(shown) - 3)
+    titles = [
+        f"{name}  {moment}" if name else moment
+        for name, moment in ((name, span(answer.start, answer.end)) for name, answer in shown)
+    ]
+    return Group(
+        *(
+            answer_table(answer, queries[name], title, None if whole else rows)
+            for title, (name, answer) in zip(titles, shown, strict=True)
+        )
+    )
 
-    With ``changes``, the changes of every answer are printed instead, one line each.
-    """
+
+def watch_live(answers: Iterable[Answer], queries: Mapping[Any, Query], pace: float) -> None:
+    """Show the latest answer of every query in place; without a terminal, one line per answer."""
     console = Console(highlight=False)
-    if changes:
-        for answer in answers:
-            for line in change_lines(answer, query):
-                console.print(line, soft_wrap=True)
-        return
     if not console.is_terminal:
         for answer in answers:
-            console.print(answer_line(answer, query), soft_wrap=True, markup=False)
+            line = answer_line(answer, queries[answer.name])
+            line = f"{answer.name}  {line}" if answer.name else line
+            console.print(line, soft_wrap=True, markup=False)
         return
-    shown = 0
+    latest: dict[Any, Answer] = {}
     with Live(console=console, auto_refresh=False) as live:
         for answer in answers:
             began = time.perf_counter()
-            live.update(answer_table(answer, query, rows=room(console)), refresh=True)
-            shown += 1
-            rest = pace - (time.perf_counter() - began)
-            if rest > 0:
-                time.sleep(rest)
-    if not shown:
+            latest[answer.name] = answer
+            live.update(picture(console, latest, queries), refresh=True)
+            time.sleep(max(0.0, pace - (time.perf_counter() - began)))
+    if not latest:
         console.print("no window has any rows", style="dim")
