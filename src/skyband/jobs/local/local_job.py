@@ -35,7 +35,7 @@ from skyband.errors import DataError, EngineError, SkybandError
 from skyband.jobs.job import Job
 from skyband.jobs.limits import row_limits
 from skyband.jobs.local.checkpoint import Batch, Checkpoint
-from skyband.jobs.local.letters import BatchJudge, Letters, letters_of
+from skyband.jobs.local.letters import BatchJudge, letters_of, letters_sink
 from skyband.jobs.local.posts import (
     AppliedPost,
     Inbox,
@@ -201,7 +201,7 @@ class LocalJob:
         shown = {name for name in job.sinks if not (self.observer and _is_console(job, name))}
         self.sinks: dict[str, Sink[TableRows]] = {name: sink_of(job, name) for name in shown}
         self.limits = row_limits(job, self.sinks)
-        self.judge, self.letters = BatchJudge(job, self.limits), Letters(job)
+        self.judge, self.letters = BatchJudge(job, self.limits), letters_sink(job)
         self.progress = JobProgress()
         self.places: dict[str, Place] = {name: each.first for name, each in self.sources.items()}
         self.batch, self.answers, self.unread = -1, 0, 0
@@ -256,9 +256,8 @@ class LocalJob:
             return
         self._replayed = True
         batches = self.checkpoint.batches(self.batch)
-        for sink in self.sinks.values():
+        for sink in (*self.sinks.values(), *([self.letters] if self.letters else [])):
             sink.open(self.checkpoint.run)
-        self.letters.open(self.checkpoint.run)
         answers = 0
         for batch in batches:
             answers = max(answers, batch.answers)
@@ -465,7 +464,7 @@ class LocalJob:
         self, batch: Batch, table: pa.Table, refused: Mapping[int, str], before: Mapping[str, Any]
     ) -> pa.Table:
         """The dead letters of a batch; none if the job has no place for them."""
-        if self.letters.sink is None:
+        if self.letters is None:
             return LETTERS.empty_table()
         assert batch.source is not None
         source = self.sources[batch.source]
@@ -531,7 +530,8 @@ class LocalJob:
             mine = [answer for answer in outcome.answers if answer.name in (None, name)]
             if mine or outcome.batch.rows is None:
                 written(sink, number, rows_for(self.job, name, mine))
-        self.letters.write(number, outcome.letters)
+        if self.letters is not None and outcome.letters.num_rows:
+            written(self.letters, number, TableRows([outcome.letters], LETTERS))
 
     # Rows --------------------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -166,16 +167,10 @@ class FilesSink:
                 self.system.delete_file(found.path)
 
 
-def _parquet(out: Any, rows: SinkRows) -> None:
-    with pa.parquet.ParquetWriter(out, rows.schema) as writer:
+def _tables(writer: Callable[..., Any], out: Any, rows: SinkRows) -> None:
+    with writer(out, rows.schema) as opened:
         for table in rows.tables():
-            writer.write_table(table)
-
-
-def _csv(out: Any, rows: SinkRows) -> None:
-    with pa.csv.CSVWriter(out, rows.schema) as writer:
-        for table in rows.tables():
-            writer.write_table(table)
+            opened.write_table(table)
 
 
 def _json(out: Any, rows: SinkRows) -> None:
@@ -185,7 +180,7 @@ def _json(out: Any, rows: SinkRows) -> None:
 
 
 _FORMS: Mapping[str, Callable[[Any, SinkRows], None]] = {
-    "parquet": _parquet,
-    "csv": _csv,
+    "parquet": partial(_tables, pa.parquet.ParquetWriter),
+    "csv": partial(_tables, pa.csv.CSVWriter),
     "json": _json,
 }
