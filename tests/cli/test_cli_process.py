@@ -155,15 +155,15 @@ class TestDemo:
             assert result.exit_code == 0, (command, result.output)
 
     def test_saves_the_stream_that_it_shows(self, tmp_path: Path) -> None:
-        from rich.console import Console
-
-        from skyband.cli.demo import _Show
+        from skyband.cli.demo import QUERIES
         from skyband.cli.view import answer_line
 
         good("demo", "--save", tmp_path / "flows.parquet", "--seed", 3)
         saved = pq.read_table(tmp_path / "flows.parquet")
-        (query, _) = _Show(Console()).queries.values()
-        lines = {answer_line(each, query, changes=False) for each in sb.watch(saved, query)}
+        lines = {
+            f"{each.name}  {answer_line(each, QUERIES[str(each.name)])}"
+            for each in sb.watch(saved, QUERIES)
+        }
         shown = [line for line in good("demo", "--seed", 3).splitlines() if "1. " in line]
         assert len(shown) > 5
         assert set(shown) <= lines

@@ -98,7 +98,7 @@ def answer_table(
     return drawn
 
 
-def answer_line(answer: Answer, query: Query, changes: bool = True) -> str:
+def answer_line(answer: Answer, query: Query) -> str:
     """The answer of one window in one line, for output that is not a terminal."""
     table = answer.table
     measure = measure_of(query)
@@ -110,8 +110,7 @@ def answer_line(answer: Answer, query: Query, changes: bool = True) -> str:
         tail = f" {plain(row[measure])}" if measure is not None and measure not in names else ""
         parts.append(f"{row['rank']}. {label}{tail}" if query.ranked else label)
     more = f" … {table.num_rows - 3} more" if table.num_rows > 3 else ""
-    line = f"{span(answer.start, answer.end)}  {'  '.join(parts)}{more}"
-    return f"{line}  ({_counts(answer)})" if changes else line
+    return f"{span(answer.start, answer.end)}  {'  '.join(parts)}{more}  ({_counts(answer)})"
 
 
 def _counts(answer: Answer) -> str:
