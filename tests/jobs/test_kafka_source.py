@@ -238,7 +238,7 @@ def test_a_job_that_runs_once_does_not_wait_at_the_end(
     send(servers, "brief", rows(50), partitions=2)
     monkeypatch.setattr(messages, "_PATIENCE", 60.0)
     reader = source(servers, "brief", rows_per_batch=20)
-    asked: list[int] = []
+    asked: list[str] = []
     edges = reader._edges
 
     def noted(parts: list[str]) -> tuple[dict[str, int], dict[str, int]]:

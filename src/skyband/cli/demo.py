@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from skyband.answers.answer import Answer
 
-__all__ = ["QUERIES", "add_demo"]
+__all__ = ["add_demo"]
 
 STEPS = 66
 PER_STEP = 20_000

@@ -22,7 +22,7 @@ from skyband.window import TimeWindow
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["add_serving", "demo_board", "demo_stream", "serve_spark", "serve_verb"]
+__all__ = ["add_serving", "serve_spark", "serve_verb"]
 
 _STEP = 0.5
 """Seconds between two batches of the demo."""

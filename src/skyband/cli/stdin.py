@@ -27,7 +27,7 @@ from skyband.embedded.sources import (
 )
 from skyband.errors import SchemaError
 
-__all__ = ["STDIN", "Stdin", "stdin_batches"]
+__all__ = ["STDIN", "Stdin"]
 
 STDIN = "-"
 _AT_ONCE = 1 << 22

@@ -36,13 +36,7 @@ if TYPE_CHECKING:
     from skyband.cli.output import AnswerWriter, Picture
     from skyband.engine.board import BoardSession
 
-__all__ = [
-    "add_verb",
-    "common_parameters",
-    "example_of",
-    "help_of",
-    "source_parameter",
-]
+__all__ = ["add_verb"]
 
 # Options that the commands of all queries have, and their help -----------------------------------
 

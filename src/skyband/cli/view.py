@@ -20,15 +20,7 @@ from skyband.answers.plain_text import clock, moment_text, plain
 from skyband.data.columns import is_number_type
 from skyband.query import Query
 
-__all__ = [
-    "answer_line",
-    "answer_table",
-    "change_lines",
-    "head_of",
-    "picture",
-    "span",
-    "watch_live",
-]
+__all__ = ["change_lines", "head_of", "picture", "span", "watch_live"]
 
 _BAR = 12
 _BLOCKS = " ▏▎▍▌▋▊▉█"

@@ -8,16 +8,7 @@ from typing import Any
 
 from skyband.jobs.secrets import FROM_ENV
 
-__all__ = [
-    "DEAD_LETTERS",
-    "ENGINES",
-    "JOB",
-    "METRICS",
-    "SINKS",
-    "SOURCES",
-    "TRIGGER",
-    "KeyTypes",
-]
+__all__ = ["DEAD_LETTERS", "ENGINES", "JOB", "METRICS", "SINKS", "SOURCES", "TRIGGER", "KeyTypes"]
 
 _NAMES = {
     str: "text",

@@ -17,15 +17,7 @@ from skyband.data.columns import is_number_type, output_type
 from skyband.embedded.sources import READERS, batches_of, paths_of
 from skyband.errors import SchemaError
 
-__all__ = [
-    "ColumnGuess",
-    "SourceSample",
-    "draft",
-    "guesses",
-    "is_time",
-    "look_at",
-    "mostly_null",
-]
+__all__ = ["draft", "is_time", "look_at"]
 
 # Guesses which columns of a sample a first job would use, and says why ---------------------------
 #

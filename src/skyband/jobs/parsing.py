@@ -36,16 +36,7 @@ from skyband.query.base import KINDS
 from skyband.query.checks import count, one_of
 from skyband.window import CountWindow, DecayWindow, LandmarkWindow, TimeWindow, Window
 
-__all__ = [
-    "JobProblem",
-    "LineIndex",
-    "Problems",
-    "load_board",
-    "load_job",
-    "parse_job",
-    "problems_of",
-    "read_query",
-]
+__all__ = ["JobProblem", "Problems", "load_board", "load_job", "parse_job", "problems_of"]
 
 # Makes queries and windows from settings, and says everything that is wrong with them ------------
 #

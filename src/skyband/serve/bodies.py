@@ -27,16 +27,7 @@ import pyarrow.compute as pc
 from skyband.embedded.sources import sound
 from skyband.serve.limits import ServiceLimits, TooLarge, UnreadableBody, check_size, shortened
 
-__all__ = [
-    "CONTENT_TYPES",
-    "TooLarge",
-    "UnreadableBody",
-    "ValueProblem",
-    "csv_value",
-    "json_value",
-    "read_arrow",
-    "read_body",
-]
+__all__ = ["CONTENT_TYPES", "TooLarge", "UnreadableBody", "read_body"]
 
 # Reads single values of JSON and CSV as the types of columns -------------------------------------
 

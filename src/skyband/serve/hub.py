@@ -19,12 +19,7 @@ from starlette.responses import Response
 
 from skyband.serve.history import Event, History
 
-__all__ = [
-    "CONNECTION",
-    "EventStream",
-    "Hub",
-    "Subscriber",
-]
+__all__ = ["CONNECTION", "EventStream", "Hub"]
 
 _STATUS_SECONDS = 1.0
 _PIECE = 1 << 20

@@ -35,7 +35,7 @@ from skyband.spark.plan import QueryPlan
 from skyband.spark.promises import PROMISE
 from skyband.spark.requirements import require_packages
 
-__all__ = ["SparkPage", "check_shown", "on_spark", "windows_of"]
+__all__ = ["on_spark", "windows_of"]
 
 log = logging.getLogger("skyband.serve")
 

@@ -23,7 +23,7 @@ from skyband.serve.page import Page
 from skyband.serve.service import Service, Stream
 from skyband.serve.status import Schemas
 
-__all__ = ["PORT", "load_served", "require_packages", "serve_answers", "serve_job", "serve_stream"]
+__all__ = ["load_served", "require_packages", "serve_answers", "serve_job", "serve_stream"]
 
 PORT = 8470
 TOKEN = "SKYBAND_TOKEN"  # noqa: S105  (the name of a variable)

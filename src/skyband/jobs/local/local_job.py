@@ -55,7 +55,7 @@ from skyband.jobs.sinks.files import sink_of
 from skyband.jobs.stopping import Stop
 from skyband.window import CountWindow, parse_duration
 
-__all__ = ["BatchOutcome", "JobProgress", "LocalJob", "Observer", "rows_for", "run_local"]
+__all__ = ["BatchOutcome", "LocalJob", "run_local"]
 
 log = logging.getLogger("skyband.jobs")
 

@@ -23,13 +23,7 @@ from skyband.jobs.job import JobSection
 from skyband.jobs.local.source import ColumnChoice, LocalSource, Place
 from skyband.jobs.places import client_options, require_kafka
 
-__all__ = [
-    "KafkaSource",
-    "Records",
-    "Socket",
-    "binary",
-    "check_messages",
-]
+__all__ = ["KafkaSource", "Records", "Socket", "binary", "check_messages"]
 
 _UNREACHABLE = "Kafka cannot be reached"
 _UNREADABLE = "Kafka cannot be read"

@@ -33,7 +33,7 @@ __all__ = [
     "Request",
     "reply_of",
     "rows_again",
-]  # fmt: skip
+]
 
 
 class PostedRows(LocalSource):

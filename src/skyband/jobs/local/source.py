@@ -20,13 +20,7 @@ from skyband.data.letters import LETTERS
 from skyband.errors import QueryError
 from skyband.query.expressions import parse
 
-__all__ = [
-    "ColumnChoice",
-    "LocalSource",
-    "Needed",
-    "Place",
-    "SourceNeeds",
-]
+__all__ = ["ColumnChoice", "LocalSource", "Needed", "Place", "SourceNeeds"]
 
 # The ``columns`` of a source in a local job: names of columns, or arithmetic over them -----------
 

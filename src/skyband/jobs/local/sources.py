@@ -19,12 +19,7 @@ from skyband.jobs.local.messages import KafkaSource, Socket, check_messages
 from skyband.jobs.local.posts import PostedRows
 from skyband.jobs.local.source import ColumnChoice, LocalSource, Place
 
-__all__ = [
-    "Rate",
-    "check_source",
-    "known_columns",
-    "make_source",
-]
+__all__ = ["check_source", "known_columns", "make_source"]
 
 # A generated stream as a source of a local job ---------------------------------------------------
 

@@ -38,7 +38,7 @@ from skyband.jobs.sinks.postgres import Postgres
 from skyband.jobs.sinks.webhook import Webhook
 from skyband.window import CountWindow
 
-__all__ = ["Console", "FilesSink", "make_sink", "sink_of"]
+__all__ = ["Console", "make_sink", "sink_of"]
 
 
 def sink_of(job: Job, name: str) -> Sink[Any]:
