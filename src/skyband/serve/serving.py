@@ -6,7 +6,7 @@ import os
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -62,16 +62,17 @@ def serve_job(
     check_ready(job, serving=True)
     from skyband.serve.server import listen
 
-    if job.engine == "spark":
-        from skyband.serve.on_spark import on_spark
+    kinds = {name: section.kind for name, section in job.sources.items()}
+    with listen(host, port) as taken, ExitStack() as stack:
+        engine, shown = "local", None
+        if job.engine == "spark":
+            from skyband.serve.on_spark import on_spark
 
-        kinds = {name: section.kind for name, section in job.sources.items()}
-        with listen(host, port) as taken, _kept(job) as folder, on_spark(job, folder) as shown:
-            _serve(shown, kinds, job.name, taken, host, names, started, "spark")
-        return
-    with listen(host, port) as taken:
-        kinds = {name: section.kind for name, section in job.sources.items()}
-        _serve(Service(job, ServiceLimits()), kinds, job.name, taken, host, names, started)
+            remote = "://" in job.checkpoint  # then what is shown is not kept
+            aside = tempfile.TemporaryDirectory(prefix="skyband-") if remote else nullcontext()
+            folder = stack.enter_context(aside) or Path(job.checkpoint) / "serve"
+            engine, shown = "spark", stack.enter_context(on_spark(job, Path(folder)))
+        _serve(shown or Service(job), kinds, job.name, taken, host, names, started, engine)
 
 
 def serve_stream(
@@ -85,11 +86,10 @@ def serve_stream(
 ) -> None:
     """Show queries over a stream that this process reads; nothing is kept after it ends."""
     with _for_a_while(host, port) as (taken, folder):
-        kinds = {"": "stream"}
-        sources = {name: JobSection(kind, {}) for name, kind in kinds.items()}
+        sources = {"": JobSection("stream", {})}
         job = Job(title, str(folder), queries, sources, {}, alone=False, ahead="none")
         service = Service(job, sources={"": Stream(batches, schema)})
-        _serve(service, kinds, title, taken, host, (), started)
+        _serve(service, {"": "stream"}, title, taken, host, (), started)
 
 
 def serve_answers(
@@ -107,16 +107,6 @@ def serve_answers(
         shown = Page({title: query}, schemas, folder)
         threading.Thread(target=answers, args=(shown,), name="skyband-answers", daemon=True).start()
         _serve(shown, dict.fromkeys(schemas, "files"), title, taken, host, (), started, engine)
-
-
-@contextmanager
-def _kept(job: Job) -> Iterator[Path]:
-    """Where the answers of a Spark job are kept: in its checkpoint, if that is a local folder."""
-    if "://" not in job.checkpoint:
-        yield Path(job.checkpoint) / "serve"
-        return
-    with tempfile.TemporaryDirectory(prefix="skyband-") as folder:
-        yield Path(folder)
 
 
 @contextmanager
