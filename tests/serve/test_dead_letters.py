@@ -13,11 +13,10 @@ from typing import Any
 
 import pytest
 
-from skyband.jobs import Job
+from skyband.jobs import Job, load_job
 from skyband.jobs.local.posts import Request
 from skyband.serve.bodies import read_body
 from skyband.serve.service import Service
-from skyband.serve.serving import load_served
 from support.served import abandon
 
 pytest.importorskip("starlette")
@@ -64,7 +63,7 @@ nonsense
 def loaded(folder: Path, source: str, on_bad: str = "skip") -> Job:
     path = folder / "job.toml"
     path.write_text(JOB.format(source=source, on_bad=on_bad))
-    return load_served(path)
+    return load_job(path, default="local")
 
 
 def bad(folder: Path) -> list[Path]:
@@ -191,7 +190,7 @@ def test_no_row_stops_a_service_for_good(tmp_path: Path, dsn: str) -> None:
     import psycopg
 
     (tmp_path / "job.toml").write_text(HELD.format(dsn=dsn))
-    job = load_served(tmp_path / "job.toml")
+    job = load_job(tmp_path / "job.toml", default="local")
 
     def post(service: Service, *found: tuple[str, str]) -> dict[str, Any]:
         lines = [json.dumps({"ts": ts, "host": host, "bytes": 1}) for ts, host in found]

@@ -50,6 +50,7 @@ def serve(
     seed: Annotated[int, typer.Option(help="Seed of the demo's stream.")] = 7,
 ) -> None:
     """Run a job and show its answers in the browser; rows can be posted to it."""
+    from skyband.jobs import load_job
     from skyband.serve import serving as run
 
     if not 0 <= port <= 65_535:
@@ -64,7 +65,7 @@ def serve(
 
     run.require_packages()
     if job is not None:
-        found = run.load_served(job, engine.value if engine else None)
+        found = load_job(job, engine.value if engine else None, default="local")
         run.serve_job(found, host, port, tuple(name or ()), started)
         return
     say("The demo: a network's flows, half a minute of them every half second. Ctrl-C ends it.")

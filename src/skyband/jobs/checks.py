@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from skyband.answers.changes import asked_changes
 from skyband.errors import EngineError, QueryError, SkybandError
+from skyband.jobs.ddl import arrow_schema
 from skyband.jobs.places import (
     check_avro,
     check_dsn,
@@ -161,6 +162,8 @@ def _values(where: str, source: JobSection) -> None:
             )
         if form == "avro":
             check_avro(where, source["avro_schema"])
+        if source.kind == "http":
+            arrow_schema(where, source["schema"])
 
 
 def _source_port(where: str, source: JobSection) -> None:

@@ -12,9 +12,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from skyband.errors import EngineError, QueryError, how_to_install
-from skyband.jobs import Job, check_ready, load_job
-from skyband.jobs.ddl import arrow_schema
+from skyband.errors import EngineError, how_to_install
+from skyband.jobs import Job, check_ready
 from skyband.jobs.job import JobSection
 from skyband.query import Query
 from skyband.serve.access import check_host
@@ -23,7 +22,7 @@ from skyband.serve.page import Page
 from skyband.serve.service import Service, Stream
 from skyband.serve.status import Schemas
 
-__all__ = ["load_served", "require_packages", "serve_answers", "serve_job", "serve_stream"]
+__all__ = ["require_packages", "serve_answers", "serve_job", "serve_stream"]
 
 PORT = 8470
 TOKEN = "SKYBAND_TOKEN"  # noqa: S105  (the name of a variable)
@@ -36,18 +35,6 @@ def require_packages() -> None:
         import uvicorn  # noqa: F401
     except ImportError as missing:
         raise EngineError(f"serve needs {missing.name}: {how_to_install('serve')}") from None
-
-
-def load_served(path: str | Path, engine: str | None = None) -> Job:
-    """Load a job; it runs in this process unless the file or ``engine`` says otherwise."""
-    job = load_job(path, engine, default="local")
-    try:
-        for name, section in job.sources.items():
-            if section.kind == "http":
-                arrow_schema(f"[sources.{name}]" if name else "[source]", section["schema"])
-    except QueryError as problem:
-        raise QueryError(f"{path}: {problem}") from None
-    return job
 
 
 def serve_job(
@@ -72,7 +59,16 @@ def serve_job(
             aside = tempfile.TemporaryDirectory(prefix="skyband-") if remote else nullcontext()
             folder = stack.enter_context(aside) or Path(job.checkpoint) / "serve"
             engine, shown = "spark", stack.enter_context(on_spark(job, Path(folder)))
-        _serve(shown or Service(job), kinds, job.name, taken, host, names, started, engine)
+        _serve(
+            shown or Service(job, ServiceLimits()),
+            kinds,
+            job.name,
+            taken,
+            host,
+            names,
+            started,
+            engine,
+        )
 
 
 def serve_stream(

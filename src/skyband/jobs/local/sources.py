@@ -81,10 +81,8 @@ def check_source(name: str, section: JobSection, serving: bool) -> None:
         check_files(where, section)
     elif section.kind in ("kafka", "socket"):
         check_messages(where, section)
-    elif section.kind == "http":
-        arrow_schema(where, section["schema"])
-        if not serving:
-            raise QueryError(f"{where} of kind 'http' takes rows from a server: use skyband serve")
+    elif section.kind == "http" and not serving:
+        raise QueryError(f"{where} of kind 'http' takes rows from a server: use skyband serve")
     ColumnChoice(where, section["columns"])
     if section.kind != "files":
         known_columns(name, section)  # the columns that it chooses have to be there
