@@ -27,7 +27,7 @@ from skyband.serve.limits import ServiceLimits
 from skyband.serve.page import Page
 from skyband.serve.status import ROWS
 
-__all__ = ["Service", "Stream"]
+__all__ = ["Service", "StreamSource"]
 
 log = logging.getLogger("skyband.serve")
 _LOOK = 0.1
@@ -149,7 +149,7 @@ def _columns(job: LocalJob, name: str) -> pa.Schema:
         time.sleep(_LOOK)
 
 
-class Stream(LocalSource):
+class StreamSource(LocalSource):
     """Batches that this process makes; they cannot be read again."""
 
     first = 0

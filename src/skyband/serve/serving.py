@@ -19,7 +19,7 @@ from skyband.query import Query
 from skyband.serve.access import check_host
 from skyband.serve.limits import ServiceLimits
 from skyband.serve.page import Page
-from skyband.serve.service import Service, Stream
+from skyband.serve.service import Service, StreamSource
 from skyband.serve.status import Schemas
 
 __all__ = ["require_packages", "serve_answers", "serve_job", "serve_stream"]
@@ -84,7 +84,7 @@ def serve_stream(
     with _for_a_while(host, port) as (taken, folder):
         sources = {"": JobSection("stream", {})}
         job = Job(title, str(folder), queries, sources, {}, alone=False, ahead="none")
-        service = Service(job, sources={"": Stream(batches, schema)})
+        service = Service(job, sources={"": StreamSource(batches, schema)})
         _serve(service, {"": "stream"}, title, taken, host, (), started)
 
 

@@ -13,7 +13,7 @@ from skyband.data.letters import CarriedColumns, row_letters
 from skyband.engine.intake import Intake, RowLimits
 from skyband.engine.per_group import make_synopsis
 from skyband.jobs.job import Job
-from skyband.jobs.local.posts import Fault
+from skyband.jobs.local.posts import RowFault
 from skyband.jobs.sinks.base import Sink, TableRows
 from skyband.jobs.sinks.files import make_sink
 
@@ -43,17 +43,17 @@ class BatchJudge:
             if faults is not None:
                 yield name, intake, faults
 
-    def first_fault(self, source: str, table: pa.Table, clock: float) -> Fault | None:
+    def first_fault(self, source: str, table: pa.Table, clock: float) -> RowFault | None:
         """The first row that a query finds bad, and how many there are."""
         bad = np.zeros(table.num_rows, np.bool_)
-        first: Fault | None = None
+        first: RowFault | None = None
         for name, _, faults in self.faults(source, table, self.job.queries, clock):
             bad |= faults.mask
             for column, reason, mask in faults.tests:
                 row = int(np.flatnonzero(mask)[0])
                 if first is None or row < first.row:
                     value = _python(table[column][row]) if column in table.column_names else None
-                    first = Fault(row, column, f"{reason} ({value!r}) in query {name!r}", 0)
+                    first = RowFault(row, column, f"{reason} ({value!r}) in query {name!r}", 0)
         return None if first is None else first._replace(rows=int(bad.sum()))
 
     def letters(

@@ -40,7 +40,7 @@ from skyband.jobs.local.posts import (
     AppliedPost,
     Inbox,
     KeyReused,
-    PostedRows,
+    PostedSource,
     PostKeys,
     PostRefused,
     Request,
@@ -137,7 +137,7 @@ class BatchOutcome:
 
 
 @dataclass
-class Group:
+class BatchGroup:
     """Batches that are entered together, and the requests that wait for it."""
 
     outcomes: list[BatchOutcome] = field(default_factory=list)
@@ -319,7 +319,7 @@ class LocalJob:
     def _close(self) -> None:
         """Answer the last windows of a finite job, if it asks for that."""
         if self.job.trigger.get("close"):
-            self._commit(Group([self._apply(Batch(self.batch + 1), None)], stats=self.stats))
+            self._commit(BatchGroup([self._apply(Batch(self.batch + 1), None)], stats=self.stats))
 
     # Applying ----------------------------------------------------------------------------------
 
@@ -338,9 +338,9 @@ class LocalJob:
             batch.rows, batch.unread = table_to_bytes(table), unread.to_pylist()
         return self._apply(batch, table)
 
-    def _requests(self, requests: Sequence[Request]) -> Group:
+    def _requests(self, requests: Sequence[Request]) -> BatchGroup:
         """Apply requests."""
-        group = Group()
+        group = BatchGroup()
         for request in requests:
             try:
                 reply, outcome = self._request(request)
@@ -493,7 +493,7 @@ class LocalJob:
 
     # Entering ----------------------------------------------------------------------------------
 
-    def _commit(self, group: Group) -> None:
+    def _commit(self, group: BatchGroup) -> None:
         """Enter batches and write what came of them; of a served job in another thread."""
         if self._pool is None:
             self._enter(group)
@@ -507,7 +507,7 @@ class LocalJob:
         if flight is not None:
             flight.result()
 
-    def _enter(self, group: Group) -> None:
+    def _enter(self, group: BatchGroup) -> None:
         if group.outcomes:
             self.checkpoint.enter([outcome.batch for outcome in group.outcomes])
         for outcome in group.outcomes:
@@ -634,7 +634,7 @@ class LocalJob:
 
 
 def _is_posted(source: LocalSource) -> bool:
-    return isinstance(source, PostedRows)
+    return isinstance(source, PostedSource)
 
 
 def _is_console(job: Job, name: str) -> bool:

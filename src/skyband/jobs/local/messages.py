@@ -23,7 +23,7 @@ from skyband.jobs.job import JobSection
 from skyband.jobs.local.source import ColumnChoice, LocalSource, Place
 from skyband.jobs.places import client_options, require_kafka
 
-__all__ = ["KafkaSource", "Records", "Socket", "binary", "check_messages"]
+__all__ = ["KafkaSource", "Records", "SocketSource", "binary", "check_messages"]
 
 _UNREACHABLE = "Kafka cannot be reached"
 _UNREADABLE = "Kafka cannot be read"
@@ -403,7 +403,7 @@ class KafkaSource(_Messages):
             raise EngineError(f"{self.where} {what}: {problem.args[0].str()}") from problem
 
 
-class Socket(_Messages):
+class SocketSource(_Messages):
     """Lines from a socket. They cannot be read again, so they stand in the checkpoint."""
 
     first = 0

@@ -24,19 +24,19 @@ from skyband.jobs.local.source import LocalSource, Place
 __all__ = [
     "AppliedPost",
     "Busy",
-    "Fault",
     "Inbox",
     "KeyReused",
     "PostKeys",
     "PostRefused",
-    "PostedRows",
+    "PostedSource",
     "Request",
+    "RowFault",
     "reply_of",
     "rows_again",
 ]
 
 
-class PostedRows(LocalSource):
+class PostedSource(LocalSource):
     """A source whose rows are posted. They come by way of the job's ``Inbox``."""
 
     first = None
@@ -58,7 +58,7 @@ class PostedRows(LocalSource):
 # Requests -----------------------------------------------------------------------------------------
 
 
-class Fault(NamedTuple):
+class RowFault(NamedTuple):
     """The first bad row of a request."""
 
     row: int
@@ -71,7 +71,7 @@ class Fault(NamedTuple):
 class PostRefused(Exception):  # noqa: N818
     """Rows that a query finds bad; nothing was applied."""
 
-    def __init__(self, message: str, fault: Fault | None = None) -> None:
+    def __init__(self, message: str, fault: RowFault | None = None) -> None:
         super().__init__(message)
         self.row = None if fault is None else fault.row
         self.column = None if fault is None else fault.column
@@ -105,7 +105,7 @@ Counts = Mapping[str, Mapping[str, int | float]]
 
 
 def reply_of(
-    table: pa.Table, before: Counts, now: Counts, fault: Callable[[], Fault | None]
+    table: pa.Table, before: Counts, now: Counts, fault: Callable[[], RowFault | None]
 ) -> dict[str, Any]:
     """The number of rows; how many were late or bad, if any, and the first reason.
 

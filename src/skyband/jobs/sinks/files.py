@@ -34,11 +34,11 @@ from skyband.jobs.limits import YEARS
 from skyband.jobs.places import check_folder, folder_of
 from skyband.jobs.sinks.base import Sink, SinkRows
 from skyband.jobs.sinks.kafka import KafkaSink
-from skyband.jobs.sinks.postgres import Postgres
-from skyband.jobs.sinks.webhook import Webhook
+from skyband.jobs.sinks.postgres import PostgresSink
+from skyband.jobs.sinks.webhook import WebhookSink
 from skyband.window import CountWindow
 
-__all__ = ["Console", "make_sink", "sink_of"]
+__all__ = ["ConsoleSink", "make_sink", "sink_of"]
 
 
 def sink_of(job: Job, name: str) -> Sink[Any]:
@@ -64,14 +64,14 @@ def make_sink(
     if section.kind == "postgres":
         writer = query if query == job else f"{job}/{query}"
         told = section["dsn"], section["dsn_env"], section["table"]
-        return Postgres(*told, writer, where, groups)
+        return PostgresSink(*told, writer, where, groups)
     if section.kind == "files":
         letters = where == "[dead_letters]"
         return FilesSink(where, section["path"], query, section["format"] or form, letters)
     if section.kind == "http":
-        return Webhook(where, section, job, query, groups)
+        return WebhookSink(where, section, job, query, groups)
     if section.kind == "console":
-        return Console(where, job, query, section["rows"])
+        return ConsoleSink(where, job, query, section["rows"])
     if section.kind == "kafka" and section["writer"] != "spark":
         return KafkaSink(where, section, query)
     from skyband.jobs.sinks import on_spark as spark_sinks
@@ -79,7 +79,7 @@ def make_sink(
     return spark_sinks.make_sink(section, where, query)
 
 
-class Console:
+class ConsoleSink:
     """Standard output, as JSON lines; at least once. ``most`` limits the rows of a batch."""
 
     refuses = (YEARS,)
