@@ -308,17 +308,18 @@ def _tables(
     board: BoardSession, source: Any, given: Mapping[str, Any], growing: bool
 ) -> Iterator[pa.Table]:
     """The answers, or changes, as tables; if it is ``growing``, as windows end."""
+    from skyband.answers.answer import with_edges
     from skyband.embedded.run import rank_board, tables_of
 
     shown = given["changes"] or given["alerts"]
     if given["watch"]:
         for answer in _answers(board, source, given):
-            yield _changes(answer) if shown else answer.table
+            yield with_edges(answer, answer.changes) if shown else answer.table
         return
     with _progress(source) as progress:
         if shown or given["limit"]:
             for answer in _answers(board, source, given, progress):
-                yield _changes(answer) if shown else answer.table
+                yield with_edges(answer, answer.changes) if shown else answer.table
             return
         whole = tables_of(board, source, progress) if growing else None
         for table in whole or [rank_board(board, source, progress)[None]]:
@@ -339,19 +340,6 @@ def _empty(board: BoardSession, given: Mapping[str, Any]) -> pa.Table:
         rows = given["alerts"] is not None
         schema = pa.schema([*ends, *changes_schema(board.queries[None], schema, rows)])
     return schema.empty_table()
-
-
-def _changes(answer: Answer) -> pa.Table:
-    """The changes of an answer, with its window."""
-    import pyarrow as pa
-
-    changes = answer.changes
-    kind = answer.table.schema.field("window_end").type
-    for place, value in enumerate((answer.start, answer.end)):
-        name = ("window_start", "window_end")[place]
-        column = pa.repeat(pa.scalar(value, kind), changes.num_rows)
-        changes = changes.add_column(place, pa.field(name, kind), column)
-    return changes
 
 
 def _run_spark(query: Query, source: Any, given: Mapping[str, Any], shape: Format) -> None:

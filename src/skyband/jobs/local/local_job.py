@@ -25,8 +25,7 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from skyband.answers.answer import Answer
-from skyband.answers.changes import Kinds
+from skyband.answers.answer import Answer, with_edges
 from skyband.data.ipc import table_to_bytes
 from skyband.data.letters import LETTERS, refuse
 from skyband.embedded.monitor import Monitor
@@ -649,18 +648,10 @@ def rows_for(job: Job, query: str, answers: list[Answer]) -> TableRows:
         tables = [answer.table for answer in answers]
     else:
         kinds = None if isinstance(asked, bool) else asked
-        found = (_changes(answer, kinds) for answer in answers)
-        tables = [table for table in found if table.num_rows]
+        changes = (
+            with_edges(answer, answer.changes if kinds is None else answer.alerts(kinds))
+            for answer in answers
+        )
+        tables = [table for table in changes if table.num_rows]
     schema = tables[0].schema if tables else pa.schema([])
     return TableRows(tables, schema)
-
-
-def _changes(answer: Answer, kinds: Kinds | None) -> pa.Table:
-    """The changes of an answer, with the edges of its window; of some kinds, with their rows."""
-    found = answer.changes if kinds is None else answer.alerts(kinds)
-    edges = {
-        name: pa.array([value] * found.num_rows, answer.table.schema.field(name).type)
-        for name, value in (("window_start", answer.start), ("window_end", answer.end))
-    }
-    fields = [answer.table.schema.field(name) for name in edges]
-    return pa.table([*edges.values(), *found.columns], schema=pa.schema([*fields, *found.schema]))
