@@ -16,7 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from skyband.errors import EngineError, SkybandError
+from skyband.errors import SkybandError
 from skyband.jobs import Job
 from skyband.jobs.local.local_job import BatchOutcome, LocalJob
 from skyband.jobs.local.posts import Inbox
@@ -163,7 +163,3 @@ class StreamSource(LocalSource):
         """The next batch."""
         table = next(self.batches, None)
         return None if table is None else (table, place + 1)
-
-    def again(self, begin: Place, end: Place) -> pa.Table:
-        """Never called: its rows stand in the checkpoint."""
-        raise EngineError("a stream cannot be read again")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import time
-from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
@@ -169,9 +168,6 @@ class _Messages(LocalSource):
         carried = CarriedColumns("not JSON of the schema", {name: name for name in beside})
         self._unread = unread(self.name, carried, pa.table({RAW: raw.take(wrong), **beside}))
         return self.chosen.of(pa.Table.from_batches([read]).filter(good))
-
-    @abstractmethod
-    def take(self, place: Place, last: bool) -> tuple[pa.Table, Place] | None: ...
 
 
 class KafkaSource(_Messages):
@@ -422,10 +418,6 @@ class SocketSource(_Messages):
         if not lines:
             return None
         return self._table(binary(lines), dict), place + len(lines)
-
-    def again(self, begin: Place, end: Place) -> pa.Table:
-        """Never called: what a socket sent stands in the checkpoint."""
-        raise EngineError(f"{self.where} a socket cannot be read again")
 
     def close(self) -> None:
         """Close the connection."""

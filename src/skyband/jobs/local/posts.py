@@ -50,10 +50,6 @@ class PostedSource(LocalSource):
         """Nothing: rows are handed over, not read."""
         return None
 
-    def again(self, begin: Place, end: Place) -> pa.Table:
-        """Never called: what was posted stands in the checkpoint."""
-        raise EngineError(f"{self.where} rows that were posted cannot be read again")
-
 
 # Requests -----------------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from skyband.data.computed import ComputedColumn
 from skyband.data.letters import LETTERS
-from skyband.errors import QueryError
+from skyband.errors import EngineError, QueryError
 from skyband.query.expressions import parse
 
 __all__ = ["ColumnChoice", "LocalSource", "Needed", "Place", "SourceNeeds"]
@@ -98,9 +98,9 @@ class LocalSource(ABC):
         ``last`` means that nothing will come later, so that nothing is left waiting.
         """
 
-    @abstractmethod
     def again(self, begin: Place, end: Place) -> pa.Table:
-        """The rows between two places, as they were read before."""
+        """The rows between two places, as they were read before; never of a journalled source."""
+        raise EngineError(f"{self.where} cannot be read again")
 
     def origin(self) -> dict[str, pa.Array]:
         """Where each row of the last batch came from, as columns of a dead letter."""
