@@ -21,9 +21,8 @@ __all__ = ["draft", "is_time", "look_at"]
 
 # Guesses which columns of a sample a first job would use, and says why ---------------------------
 #
-# Each column gets points for the words in its name, its type, its nulls and how many different
-# values
-# it has. A guess is only a start: the draft shows the reason beside it.
+# Each column gets points for the words in its name, its type, its nulls and its different values.
+# A guess is only a start: the draft shows the reason beside it.
 
 
 _TIMES = ("ts", "time", "timestamp", "event_time", "date", "at", "when", "created", "epoch")

@@ -359,11 +359,10 @@ def _csv_records(text: str) -> Iterator[tuple[list[str], int]]:
 
 # Reads the body of a request that is an Arrow stream, and measures it before that ----------------
 #
-# Few bytes of Arrow can say a lot: columns of nulls have none at all, a compressed buffer may have
-# a
-# thousand times its size, and many rows can refer to one text. So the head of each message is read
-# first. It has the number of rows and the place of each buffer, and a compressed buffer begins with
-# the size that it will have.
+# Few bytes of Arrow can say a lot: columns of nulls have none at all, a compressed buffer may grow
+# a thousandfold, and many rows can refer to one text. So the head of each message is read first. It
+# has the number of rows and the place of each buffer, and a compressed buffer begins with the size
+# that it will have.
 
 
 _SCHEMA_BYTES = 1 << 20
