@@ -56,7 +56,7 @@ class Record(NamedTuple):
 class Journal:
     """A file of records, numbered one by one. Used by one thread at a time."""
 
-    def __init__(self, path: Path, salt: bytes, number: int, size: int = 0) -> None:
+    def __init__(self, path: Path, salt: bytes, number: int, size: int, head: bytes = b"") -> None:
         """A journal that goes on after so many bytes; what stands after them is removed."""
         self.path = path
         self.number = number
@@ -68,18 +68,22 @@ class Journal:
         self._salt = salt
         with writing(path):
             self._file = open(path, "ab", buffering=0, opener=private)  # noqa: SIM115  (held)
-            self._file.truncate(size)
+        try:
+            with writing(path):
+                self._file.truncate(size)
+            self._write(head)
+            self.sync()
+            sync(path.parent)
+        except BaseException:
+            self.close()
+            raise
 
     @classmethod
     def begun(cls, path: Path, first: int) -> Journal:
         """A new journal, safe on disk, whose first record will have this number."""
         salt = os.urandom(16)
         head = _FILE.pack(_FILE_MARK, _VERSION, salt, first, 0)[:-4]
-        journal = cls(path, salt, first - 1)
-        journal._write(head + zlib.crc32(head).to_bytes(4, "little"))
-        journal.sync()
-        sync(path.parent)
-        return journal
+        return cls(path, salt, first - 1, 0, head + zlib.crc32(head).to_bytes(4, "little"))
 
     @classmethod
     def opened(cls, path: Path, first: int) -> tuple[Journal, list[Record]]:
@@ -106,10 +110,7 @@ class Journal:
             record, end = found
             records.append(record)
         _check_rest(path, blob, end, salt, first + len(records))
-        journal = cls(path, salt, first + len(records) - 1, end)
-        journal.sync()
-        sync(path.parent)
-        return journal, records
+        return cls(path, salt, first + len(records) - 1, end), records
 
     def append(self, header: Mapping[str, Any], rows: bytes | memoryview = b"") -> None:
         """Add a record; it is safe after the next ``sync``."""
