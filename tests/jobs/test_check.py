@@ -68,9 +68,6 @@ close = true                                         # 50 without once
 
 [metrics]
 port = 0                                             # 53 no port
-
-[serve]
-history = 0                                          # 56 too few
 """
 
 
@@ -107,7 +104,6 @@ def test_a_file_of_many_faults(tmp_path: Path) -> None:
         (49, "[trigger] every"),
         (50, "[trigger] close = true closes a finite job"),
         (53, "[metrics] port must be from 1"),
-        (56, "[serve] history must be"),
     ]
     told = "\n".join(f"{line}: {text}" for line, text in found)
     assert len(found) == len(wanted), told

@@ -16,7 +16,7 @@ import skyband as sb
 from skyband.data.durable import write_whole
 from skyband.jobs import parse_job, run_job
 from skyband.jobs.local.checkpoint import Batch, Checkpoint
-from skyband.jobs.local.journal import BLOCK, Journal, PackedRows
+from skyband.jobs.local.journal import BLOCK, Journal
 from skyband.jobs.local.local_job import LocalJob, run_local
 from support.local_jobs import job, out, rows, wanted, written
 
@@ -29,7 +29,7 @@ class TestJournal:
         log = Journal.begun(path, 0)
         for size in groups:
             for _ in range(size):
-                log.append({"n": number}, PackedRows.of(bytes([number]) * 300))
+                log.append({"n": number}, bytes([number]) * 300)
                 number += 1
             log.sync()
         log.close()
@@ -78,9 +78,9 @@ class TestJournal:
         other = self.made(tmp_path, [1, 1, 1, 1]).read_bytes()
         path = tmp_path / "own"
         log = Journal.begun(path, 0)
-        log.append({"n": 0}, PackedRows.of(b"a"))
+        log.append({"n": 0}, b"a")
         log.sync()
-        log.append({"n": 1}, PackedRows.of(other))
+        log.append({"n": 1}, other)
         log.sync()
         log.close()
         path.write_bytes(path.read_bytes()[: -2 * BLOCK])
@@ -261,12 +261,18 @@ def test_a_file_that_stopped_a_job_may_be_repaired_or_removed(
     assert sorted(flows) == ([1, 2, 3, 5] if repaired else [1, 2, 5])
 
 
-def test_a_row_that_no_query_can_take_is_a_dead_letter(tmp_path: Path) -> None:
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_row_that_no_query_can_take_is_a_dead_letter(tmp_path: Path, killed: bool) -> None:
     """One row far ahead over a landmark would ask for more answers than there can be."""
     made = told(tmp_path)
     made["queries"]["busiest"]["window"] = {"since": 0, "slide": 10}
     files(tmp_path, a_csv=f"{CSV}1,1,5\n{2**60},2,6\n12,3,4\n", c_csv=f"{CSV}15,5,5\n")
+    if killed:
+        steps = LocalJob(parse_job(made)).steps(lambda: False)
+        next(steps)
+        steps.close()
     progress = run_local(parse_job(made))
+    assert progress.replayed == killed
     (letter,) = letters(tmp_path)
     assert json.loads(letter["record"])["flow"] == 2
     assert (progress.rows, progress.unread) == (4, 1)

@@ -10,7 +10,6 @@ import pytest
 
 import skyband as sb
 from skyband.jobs.local import messages
-from skyband.jobs.local import messages as topic_reader
 from support import kafka_broker
 from support.kafka_topics import create, remove, rows, send, source
 
@@ -219,8 +218,8 @@ def test_many_records_forwards_and_backwards(servers: str) -> None:
 
 
 def test_a_batch_of_long_records_is_cut(servers: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(topic_reader, "_TEXT", 2_000)
-    monkeypatch.setattr(topic_reader, "_STEP", 4)
+    monkeypatch.setattr(messages, "_TEXT", 2_000)
+    monkeypatch.setattr(messages, "_STEP", 4)
     sent = [{"ts": i, "flow": "y" * 1_000, "bytes": i} for i in range(10)]
     send(servers, "long", sent)
     reader = source(servers, "long", rows_per_batch=100)
@@ -239,19 +238,19 @@ def test_a_job_that_runs_once_does_not_wait_at_the_end(
     send(servers, "brief", rows(50), partitions=2)
     monkeypatch.setattr(messages, "_PATIENCE", 60.0)
     reader = source(servers, "brief", rows_per_batch=20)
-    asked: list[int] = []
-    edges = reader.reader.edges
+    asked: list[str] = []
+    edges = reader._edges
 
-    def noted(partition: int, seconds: float) -> tuple[int, int]:
-        asked.append(partition)
-        return edges(partition, seconds)
+    def noted(parts: list[str]) -> tuple[dict[str, int], dict[str, int]]:
+        asked.extend(parts)
+        return edges(parts)
 
-    monkeypatch.setattr(reader.reader, "edges", noted)
+    monkeypatch.setattr(reader, "_edges", noted)
     began = time.monotonic()
     batches = everything(reader)
     assert time.monotonic() - began < 30
     assert sum(len(batch["rows"]) for batch in batches) == 50
-    assert asked == [0, 1]  # a broker answers late while a request for more records waits there
+    assert asked == ["0", "1"]  # a broker answers late while a request for more records waits there
 
 
 def test_options_that_the_client_refuses() -> None:

@@ -322,7 +322,7 @@ class TestColumns:
                 assert time.monotonic() < until
                 time.sleep(0.01)
             service.close()
-            return list(service.board.schemas[""].names)
+            return list(service.schemas[""].names)
 
         written(tmp_path, rows(1))
         assert names(self.told(tmp_path)) == ["ts", "flow", "bytes"]

@@ -47,9 +47,9 @@ def stored(dsn: str, table: str) -> str:
 
 
 def sink(dsn: str, table: str, run: str, query: str = "job", groups: tuple[str, ...] = ()) -> Any:
-    from skyband.jobs.sinks.postgres import Postgres
+    from skyband.jobs.sinks.postgres import PostgresSink
 
-    made = Postgres(dsn, None, table, query, groups=groups)
+    made = PostgresSink(dsn, None, table, query, groups=groups)
     made.open(run)
     return made
 
@@ -155,18 +155,18 @@ class TestRuns:
 
 
 def test_addresses(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from skyband.jobs.sinks.postgres import Postgres
+    from skyband.jobs.sinks.postgres import PostgresSink
 
     with pytest.raises(sb.QueryError, match="either dsn, or dsn_env"):
-        Postgres(None, None, "t", "job")
+        PostgresSink(None, None, "t", "job")
     with pytest.raises(sb.QueryError, match="no variable 'NOWHERE'"):
-        Postgres(None, "NOWHERE", "t", "job")
+        PostgresSink(None, "NOWHERE", "t", "job")
     with pytest.raises(sb.QueryError, match="plain name"):
-        Postgres(dsn, None, "t; drop table t", "job")
+        PostgresSink(dsn, None, "t; drop table t", "job")
     with pytest.raises(sb.EngineError, match="cannot be reached"):
-        Postgres("host=127.0.0.1 port=1 connect_timeout=2", None, "t", "job").open("a")
+        PostgresSink("host=127.0.0.1 port=1 connect_timeout=2", None, "t", "job").open("a")
     monkeypatch.setenv("HERE", dsn)
-    Postgres(None, "HERE", "t", "job").open("a")
+    PostgresSink(None, "HERE", "t", "job").open("a")
 
 
 JOB = """

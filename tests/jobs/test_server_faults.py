@@ -79,16 +79,16 @@ def test_postgres_is_stopped_and_started_again(
 ) -> None:
     import psycopg
 
-    from skyband.jobs.sinks.postgres import Postgres
+    from skyband.jobs.sinks.postgres import PostgresSink
     from skyband.jobs.spark.run_job import run
 
     faulty.write_inputs(tmp_path, ["one"], batches)
     table = f"outage_{times}"
     told = job(tmp_path, {"kind": "postgres", "table": table, "dsn": postgres.address})
     outages = Outages(postgres, times)
-    write, middle = outages.around(Postgres.write_tables, Postgres._remove)
-    monkeypatch.setattr(Postgres, "write_tables", write)
-    monkeypatch.setattr(Postgres, "_remove", middle)
+    write, middle = outages.around(PostgresSink.write_tables, PostgresSink._remove)
+    monkeypatch.setattr(PostgresSink, "write_tables", write)
+    monkeypatch.setattr(PostgresSink, "_remove", middle)
     failures: list[str] = []
     while True:
         try:

@@ -67,7 +67,7 @@ def test_the_reference_has_every_key_of_a_job_file() -> None:
             section = page.partition(f"### {word} {kind}\n")[2].partition("\n#")[0]
             rows = set(re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE))
             assert rows == {*known.needed, *known.optional}
-    for known in (keys.JOB, keys.TRIGGER, keys.SERVE, keys.METRICS):
+    for known in (keys.JOB, keys.TRIGGER, keys.METRICS):
         for name in (*known.needed, *known.optional):
             assert f"| `{name}` |" in page
     assert "| `checkpoint` | text | yes |" in page

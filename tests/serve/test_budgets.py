@@ -61,14 +61,14 @@ def test_a_burst_of_answers_beyond_the_budget(
     service = served.new_service(tmp_path, limits=limits)
     with served.serving(service) as client:
         client.post(served.rows(0, 60))
-        kept = [service.history.newest(name, 99) for name in service.board.queries]
+        kept = [service.history.newest(name, 99) for name in service.queries]
     # Windows end at 2, 4, ... 58 s: each query has 29, and the last one of both is kept.
     assert {each[-1].end for each in kept} == {'"2026-01-05T08:00:58+00:00"'}
     assert all(len(each) < 10 for each in kept)
     assert sum(each.size for events in kept for each in events) <= 4_000
     assert len(made) < 20
     again = served.new_service(tmp_path, limits=limits)
-    assert [again.history.newest(name, 99) for name in again.board.queries] == kept
+    assert [again.history.newest(name, 99) for name in again.queries] == kept
     again.close()
 
 

@@ -13,11 +13,10 @@ from typing import Any
 
 import pytest
 
-from skyband.jobs import Job
+from skyband.jobs import Job, load_job
 from skyband.jobs.local.posts import Request
 from skyband.serve.bodies import read_body
 from skyband.serve.service import Service
-from skyband.serve.serving import load_served
 from support.served import abandon
 
 pytest.importorskip("starlette")
@@ -64,7 +63,7 @@ nonsense
 def loaded(folder: Path, source: str, on_bad: str = "skip") -> Job:
     path = folder / "job.toml"
     path.write_text(JOB.format(source=source, on_bad=on_bad))
-    return load_served(path)
+    return load_job(path, default="local")
 
 
 def bad(folder: Path) -> list[Path]:
@@ -83,7 +82,7 @@ def test_bad_rows_become_letters_once(tmp_path: Path) -> None:
     service = Service(job)
     body = b'{"ts": 1, "host": "a", "bytes": null}\n{"ts": 2, "host": null, "bytes": 3}\n'
     for _ in range(2):
-        table = read_body("json", body, service.board.schemas[""])
+        table = read_body("json", body, service.schemas[""])
         assert service.inbox.submit(Request("", table, 1)).result(20)["bad"] == 2
     before = letters(tmp_path)
     score = "best: column 'bytes': the score is null (None)"
@@ -101,9 +100,7 @@ def test_what_a_service_keeps_is_for_its_user_only(tmp_path: Path) -> None:
     job, folder = loaded(tmp_path, 'kind = "http"'), tmp_path / "state"
     service = Service(job)
     body = b'{"ts": 1, "host": "a", "bytes": null}\n{"ts": 9, "host": "b", "bytes": 3}\n'
-    service.inbox.submit(Request("", read_body("json", body, service.board.schemas[""]), 1)).result(
-        20
-    )
+    service.inbox.submit(Request("", read_body("json", body, service.schemas[""]), 1)).result(20)
     service.close()
     kept = {path: path.stat().st_mode & 0o777 for path in [*folder.iterdir(), *bad(tmp_path)]}
     names = {path.name.split("-")[0] for path in kept}
@@ -193,11 +190,11 @@ def test_no_row_stops_a_service_for_good(tmp_path: Path, dsn: str) -> None:
     import psycopg
 
     (tmp_path / "job.toml").write_text(HELD.format(dsn=dsn))
-    job = load_served(tmp_path / "job.toml")
+    job = load_job(tmp_path / "job.toml", default="local")
 
     def post(service: Service, *found: tuple[str, str]) -> dict[str, Any]:
         lines = [json.dumps({"ts": ts, "host": host, "bytes": 1}) for ts, host in found]
-        table = read_body("json", "\n".join(lines).encode(), service.board.schemas[""])
+        table = read_body("json", "\n".join(lines).encode(), service.schemas[""])
         request = Request("", table, table.nbytes)
         return service.inbox.submit(request).result(20)
 

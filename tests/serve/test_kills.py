@@ -21,9 +21,9 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
+from skyband.jobs import load_job
 from skyband.jobs.ddl import arrow_schema
 from skyband.serve.bodies import read_body
-from skyband.serve.serving import load_served
 from support import served
 from support.served_process import Process, started
 
@@ -167,7 +167,7 @@ def killed(folder: Path, kills: int, batches: int, size: int, seed: int) -> None
 def compare(folder: Path, load: Load, found: dict[str, Any]) -> None:
     """Answers are those of all rows; events and files have each of them once."""
     whole = served.new_service(
-        folder / "whole", load_served(folder / "job.toml").queries, history=5_000
+        folder / "whole", load_job(folder / "job.toml", default="local").queries, history=5_000
     )
     with served.serving(whole) as client:
         for body, kind in load.bodies:

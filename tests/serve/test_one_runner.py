@@ -79,7 +79,7 @@ def test_pipeline_and_serve_cannot_run_at_once(tmp_path: Path) -> None:
 
 
 def post(service: Service, first: int, count: int) -> Any:
-    table = read_body("json", served.ndjson(served.rows(first, count)), service.board.schemas[""])
+    table = read_body("json", served.ndjson(served.rows(first, count)), service.schemas[""])
     return service.inbox.submit(Request("", table, table.nbytes, f"k{first}", "d")).result(20)
 
 

@@ -18,7 +18,7 @@ from support import served
 def test_other_columns_are_refused_by_name(tmp_path: Path, killed: bool) -> None:
     """They stop the start with a sentence; columns may be added after a stop."""
     service = served.new_service(tmp_path)
-    rows = read_body("json", served.ndjson(served.rows(0, 9)), service.board.schemas[""])
+    rows = read_body("json", served.ndjson(served.rows(0, 9)), service.schemas[""])
     service.inbox.submit(Request("", rows, rows.nbytes)).result(20)
     if killed:
         served.abandon(service)  # nothing is written any more

@@ -14,11 +14,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from skyband.errors import QueryError
+from skyband.jobs import load_job
 from skyband.jobs.ddl import arrow_schema
 from skyband.jobs.local.posts import Request
 from skyband.serve.bodies import read_body
 from skyband.serve.service import Service
-from skyband.serve.serving import load_served
 from support import command_line, served
 
 pytest.importorskip("starlette")
@@ -48,12 +48,14 @@ def test_what_a_job_may_not_say(tmp_path: Path, change: tuple[str, str], message
     assert change[0] in served.JOB
     job = written(tmp_path, served.JOB.replace(*change, 1))
     with pytest.raises(QueryError, match=message):
-        load_served(job)
+        load_job(job, default="local")
 
 
 def test_a_job_of_one_query_and_its_settings(tmp_path: Path) -> None:
     text = served.JOB.replace("[queries.busiest]", "[query]").split("[queries.talkers]")[0]
-    job = load_served(written(tmp_path, "history = 7\n" + text.replace('engine = "local"', "")))
+    job = load_job(
+        written(tmp_path, "history = 7\n" + text.replace('engine = "local"', "")), default="local"
+    )
     assert list(job.queries) == ["network"]
     assert (job.history, job.on_bad, job.engine) == (7, "raise", "local")
     assert job.checkpoint == str(tmp_path / "state")
@@ -85,7 +87,7 @@ def test_files_are_read_and_new_ones_too(tmp_path: Path) -> None:
 
     write("a.parquet", 0, 10)
     text = served.JOB.replace('kind = "http"', 'kind = "files"\npath = "in/*.parquet"')
-    job = load_served(written(tmp_path, re.sub("schema = .*\n", "", text)))
+    job = load_job(written(tmp_path, re.sub("schema = .*\n", "", text)), default="local")
     for more in (10, 15):  # the second time the first file is not read again
         service = Service(job)
         seen(service, more)
@@ -95,10 +97,10 @@ def test_files_are_read_and_new_ones_too(tmp_path: Path) -> None:
 
 
 def test_sinks_are_written_once(tmp_path: Path) -> None:
-    job = load_served(written(tmp_path, served.JOB))
+    job = load_job(written(tmp_path, served.JOB), default="local")
 
     def apply(service: Service, first: int) -> None:
-        table = read_body("json", served.ndjson(served.rows(first, 5)), service.board.schemas[""])
+        table = read_body("json", served.ndjson(served.rows(first, 5)), service.schemas[""])
         service.inbox.submit(Request("", table, 1)).result(20)
 
     def ends() -> list[Any]:

@@ -13,12 +13,12 @@ import pytest
 
 import skyband as sb
 from skyband.errors import QueryError
+from skyband.jobs import load_job
 from skyband.jobs.ddl import arrow_schema
 from skyband.jobs.report import Report
 from skyband.serve.bodies import read_body
 from skyband.serve.on_spark import SparkPage, check_shown, on_spark
 from skyband.serve.payload import answer_text
-from skyband.serve.serving import load_served
 from support import served
 
 pytest.importorskip("starlette")
@@ -50,7 +50,7 @@ def wanted(name: str, rows: int) -> list[Any]:
 def test_a_job_on_spark_is_shown(spark: Any, tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     pq.write_table(table(0, 20), tmp_path / "in" / "0.parquet")
-    job = load_served(written(tmp_path, more="[trigger]\nonce = true\n"))
+    job = load_job(written(tmp_path, more="[trigger]\nonce = true\n"), default="local")
     with (
         on_spark(job, tmp_path / "state" / "serve", spark) as shown,
         served.serving(shown, engine="spark") as client,
@@ -76,7 +76,7 @@ def test_a_job_on_spark_is_shown(spark: Any, tmp_path: Path) -> None:
 
 
 def test_a_repeated_batch_is_shown_once_and_numbers_go_on(tmp_path: Path) -> None:
-    job = load_served(written(tmp_path))
+    job = load_job(written(tmp_path), default="local")
     answers = sb.rank(table(0, 20), served.board()["talkers"])
     first = answers.filter(up_to(answers, "08:00:10"))
     shown = SparkPage(job, {"": SCHEMA}, tmp_path)
@@ -96,7 +96,7 @@ def up_to(answers: Any, moment: str) -> Any:
 
 
 def test_reports_are_the_status(tmp_path: Path) -> None:
-    shown = SparkPage(load_served(written(tmp_path)), {"": SCHEMA}, tmp_path)
+    shown = SparkPage(load_job(written(tmp_path), default="local"), {"": SCHEMA}, tmp_path)
     assert shown.status.watermark() is None
     shown.reported(Report(0, 50, late=2, bad=3, watermark=time.time() - 7, state_bytes=9))
     assert shown.status.behind == pytest.approx(7, abs=1)
@@ -105,6 +105,6 @@ def test_reports_are_the_status(tmp_path: Path) -> None:
 
 
 def test_what_spark_cannot_show(tmp_path: Path) -> None:
-    job = load_served(written(tmp_path, "changes = true\n" + ON_SPARK))
+    job = load_job(written(tmp_path, "changes = true\n" + ON_SPARK), default="local")
     with pytest.raises(QueryError, match="leave out changes"):
         check_shown(job)

@@ -48,7 +48,7 @@ def everything(service: Service) -> Any:
         name: {what: found[what] for what in ("rows_in", "rows_late", "rows_bad", "windows_out")}
         for name, found in service.job.stats.items()
     }
-    kept = {name: service.history.newest(name, 1_000) for name in service.board.queries}
+    kept = {name: service.history.newest(name, 1_000) for name in service.queries}
     return stats, kept, service.number, dict(service.status.rows), dict(service.status.seen)
 
 
@@ -235,8 +235,8 @@ def test_a_burst_of_windows_keeps_the_last_ones(tmp_path: Path) -> None:
     again.close()
 
 
-def test_an_arrow_body_stands_in_the_journal_as_it_came(tmp_path: Path) -> None:
-    """Its columns may have another order; after a kill it is read again like a request."""
+def test_an_arrow_body_may_have_its_columns_in_another_order(tmp_path: Path) -> None:
+    """After a kill it is read again from the journal."""
     table = read_body("json", served.ndjson(served.rows(0, 12)), SCHEMA)
     turned = table.select(list(reversed(table.column_names)))
     sink = pa.BufferOutputStream()
@@ -248,7 +248,6 @@ def test_an_arrow_body_stands_in_the_journal_as_it_came(tmp_path: Path) -> None:
         kind = "application/vnd.apache.arrow.stream"
         assert client.post(body, content_type=kind).json == {"rows": 12}
         before = everything(service)
-        assert body in journal(tmp_path).read_bytes()
         copy = tmp_path / "copy"  # as a kill would leave it
         copy.mkdir()
         for each in ("skyband.json", journal(tmp_path).name):

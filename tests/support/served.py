@@ -20,7 +20,7 @@ from skyband.jobs.job import JobSection
 from skyband.query import Query
 from skyband.serve.limits import ServiceLimits
 from skyband.serve.page import Page
-from skyband.serve.service import Service, Stream
+from skyband.serve.service import Service, StreamSource
 
 SCHEMA = "ts timestamp, flow string, host string, bytes bigint"
 WINDOW = sb.TimeWindow("4 s", slide="2 s")
@@ -90,7 +90,7 @@ def new_service(
     if isinstance(schema, str):
         schema = arrow_schema("[source]", schema)
     schemas = {"": schema} if isinstance(schema, pa.Schema) else schema
-    streams = {name: Stream(batches or iter(()), each) for name, each in schemas.items()}
+    streams = {name: StreamSource(batches or iter(()), each) for name, each in schemas.items()}
     sections = {name: JobSection("http", {"schema": ""}) for name in schemas}
     settings: dict[str, Any] = {"alone": False, "engine": "local", "ahead": "none"} | given
     job = Job("test", str(folder), queries or board(), sections, {}, **settings)
@@ -185,7 +185,7 @@ def serving(
     from skyband.serve.app import make_app
     from skyband.serve.server import listen, make_server
 
-    kinds = dict.fromkeys(service.board.schemas, "http")
+    kinds = dict.fromkeys(service.schemas, "http")
     app = make_app(service, kinds, title, engine, host=host, token=token)
     with listen("127.0.0.1", port) as taken:
         started = threading.Event()

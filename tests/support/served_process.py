@@ -16,6 +16,7 @@ from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 
+from skyband.jobs import load_job
 from skyband.serve import limits
 from skyband.serve import serving as run
 from support import served
@@ -29,7 +30,7 @@ _FORKING.set_forkserver_preload([__name__])
 def _run(job: str, journal_bytes: int, told: Connection) -> None:
     os.environ.pop("SKYBAND_TOKEN", None)
     run.ServiceLimits = partial(limits.ServiceLimits, journal_bytes=journal_bytes)  # type: ignore[attr-defined, assignment]
-    run.serve_job(run.load_served(job), port=0, started=told.send)
+    run.serve_job(load_job(job, default="local"), port=0, started=told.send)
 
 
 class Process:

@@ -33,6 +33,7 @@ __all__ = [
     "answer_html",
     "answer_text",
     "now",
+    "with_edges",
 ]
 
 
@@ -280,6 +281,16 @@ _MOST = 20
 """Rows that are shown; the table of the answer has them all."""
 _EDGES = ("window_start", "window_end")
 _BAR = "#dfe7f7"
+
+
+def with_edges(answer: Answer, rows: pa.Table) -> pa.Table:
+    """Rows of an answer, such as its changes, after the edges of its window."""
+    for place, (name, value) in enumerate(
+        (("window_start", answer.start), ("window_end", answer.end))
+    ):
+        field = answer.table.schema.field(name)
+        rows = rows.add_column(place, field, pa.repeat(pa.scalar(value, field.type), rows.num_rows))
+    return rows
 
 
 def answer_text(answer: Answer) -> str:

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console, Group
-from rich.live import Live
+from rich.console import Console
 
 from skyband.answers.answer import Answer
 from skyband.cli.explain import explained, say
-from skyband.cli.view import answer_line, answer_table, room, span
+from skyband.cli.view import picture, watch_live
 from skyband.errors import QueryError
 from skyband.query import Query
 
-__all__ = ["add_board", "watch_board_live"]
+__all__ = ["add_board"]
 
 
 def add_board(app: typer.Typer) -> None:
@@ -58,35 +56,12 @@ def board(
     source = sources.get("", sources)
     answers = islice(watch_board(session, source), limit)
     if watch:
-        watch_board_live(answers, found.queries, pace)
+        watch_live(answers, found.queries, pace)
     else:
         _show_last(answers, found.queries)
     missing = left_out(session)
     if missing:
         say(missing, style="yellow")
-
-
-def watch_board_live(
-    answers: Iterable[Answer], queries: Mapping[str, Query], pace: float = 0.2
-) -> None:
-    """Show the latest answer of every query in place; without a terminal, one line per answer."""
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        for answer in answers:
-            line = answer_line(answer, queries[str(answer.name)])
-            console.print(f"{answer.name}  {line}", soft_wrap=True, markup=False)
-        return
-    latest: dict[str, Answer] = {}
-    with Live(console=console, auto_refresh=False) as live:
-        for answer in answers:
-            began = time.perf_counter()
-            latest[str(answer.name)] = answer
-            live.update(_picture(console, latest, queries), refresh=True)
-            rest = pace - (time.perf_counter() - began)
-            if rest > 0:
-                time.sleep(rest)
-    if not latest:
-        console.print("no window has any rows", style="dim")
 
 
 def _show_last(answers: Iterable[Answer], queries: Mapping[str, Query]) -> None:
@@ -96,18 +71,4 @@ def _show_last(answers: Iterable[Answer], queries: Mapping[str, Query]) -> None:
     if not latest:
         console.print("no window has any rows", style="dim")
         return
-    console.print(_picture(console, latest, queries, whole=True))
-
-
-def _picture(
-    console: Console, latest: dict[str, Answer], queries: Mapping[str, Query], whole: bool = False
-) -> Group:
-    """The latest answers, one table per query, in the order of the board."""
-    rows = None if whole else max(1, room(console) // max(1, len(latest)) - 3)
-    shown = [(name, latest[name]) for name in queries if name in latest]
-    return Group(
-        *(
-            answer_table(answer, queries[name], f"{name}  {span(answer.start, answer.end)}", rows)
-            for name, answer in shown
-        )
-    )
+    console.print(picture(console, latest, queries, whole=True))

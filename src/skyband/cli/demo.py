@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import shutil
 import sys
-import time
 from collections.abc import Iterator
-from contextlib import nullcontext
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console, Group
-from rich.live import Live
-from rich.table import Table
+from rich.console import Console
 from rich.text import Text
 
 from skyband.cli.choices import Format
@@ -31,11 +28,17 @@ __all__ = ["add_demo"]
 STEPS = 66
 PER_STEP = 20_000
 SECONDS = 13.0
-SIDE_BY_SIDE = 154
-"""The terminal width from which two tables are shown side by side."""
 
 _WINDOW = TimeWindow("5 minutes", slide="30 seconds")
 _SAVED = "flows.parquet"
+QUERIES: dict[str, Query] = {
+    "Largest flows of the last five minutes": TopK(
+        k=10, score="bytes", id="flow", time="ts", window=_WINDOW
+    ),
+    "Hosts that moved most bytes": HeavyHitters(
+        k=10, item="host", weight="bytes", time="ts", window=_WINDOW
+    ),
+}
 
 
 def add_demo(app: typer.Typer) -> None:
@@ -54,108 +57,48 @@ def demo(
     if save is not None:
         _save(save, seed)
         return
-    from skyband.cli.view import answer_line
+    from skyband.cli.view import watch_live
 
-    console = Console(highlight=False)
-    show = _Show(console)
-    show.warm_up()
-    terminal = console.is_terminal
-    pause = seconds / STEPS if terminal else 0.0
-    live = Live(console=console, auto_refresh=False) if terminal else nullcontext()
-    with live as view:
-        due = time.perf_counter()
-        for number, answers in enumerate(show.steps(seed)):
-            if view is not None:
-                view.update(show.frame(answers, console.height), refresh=True)
-            elif number % 6 == 5:  # changes are since the window before, which is not shown
-                title, answer = next(iter(answers.items()))
-                line = answer_line(answer, show.queries[title], changes=False)
-                console.print(Text(line), soft_wrap=True)
-            due += pause
-            time.sleep(max(0.0, due - time.perf_counter()))
-    _farewell(console, show)
+    _warm_up()
+    console, busy = Console(highlight=False), [0.0]
+    answers = _answers(seed, busy)
+    if not console.is_terminal:
+        answers = islice(answers, 0, None, 6 * len(QUERIES) - 1)  # of both queries in turn
+    watch_live(answers, QUERIES, seconds / STEPS / len(QUERIES))
+    rows = (STEPS + 1) * PER_STEP
+    console.print(
+        f"{rows:,} flows through {len(QUERIES)} queries in {busy[0] * 1e3:,.0f} ms of engine time "
+        f"({rows / busy[0] / 1e6:,.1f} M rows/s, this process, one thread)",
+        style="dim",
+        soft_wrap=True,
+    )
+    _farewell(console)
 
 
-class _Show:
-    """Runs the demo's queries over its stream and measures the time they take."""
+def _warm_up() -> None:
+    """Compile the kernels before time is measured; later runs use the cache."""
+    from skyband.cli.flows import flow_batches
+    from skyband.embedded.monitor import Monitor
+    from skyband.kernels.patient import hurry
 
-    def __init__(self, console: Console) -> None:
-        self.queries: dict[str, Query] = {
-            "Largest flows of the last five minutes": TopK(
-                k=10, score="bytes", id="flow", time="ts", window=_WINDOW
-            ),
-            "Hosts that moved most bytes": HeavyHitters(
-                k=10, item="host", weight="bytes", time="ts", window=_WINDOW
-            ),
-        }
-        self.console = console
-        self.rows = 0
-        self.busy = 0.0
+    hurry()
+    monitor = Monitor(QUERIES)
+    for batch in flow_batches(12, 10):
+        for answer in monitor.push(batch):
+            answer.changes  # noqa: B018  (computed when asked for)
 
-    def warm_up(self) -> None:
-        """Compile the kernels before time is measured; later runs use the cache."""
-        from skyband.cli.flows import flow_batches
-        from skyband.embedded.monitor import Monitor
-        from skyband.kernels.patient import hurry
 
-        hurry()
-        for query in self.queries.values():
-            monitor = Monitor(query)
-            for batch in flow_batches(12, 10):
-                for answer in monitor.push(batch):
-                    answer.changes  # noqa: B018  (computed when asked for)
+def _answers(seed: int, busy: list[float]) -> Iterator[Answer]:
+    """The answers of the queries over the stream; adds up the seconds that they take."""
+    from skyband.embedded.monitor import Monitor
+    from skyband.kernels.notice import clock
 
-    def steps(self, seed: int) -> Iterator[dict[str, Answer]]:
-        """After every batch of the stream, yield the latest answer of each query."""
-        from skyband.embedded.monitor import Monitor
-        from skyband.kernels.notice import clock
-
-        monitors = {title: Monitor(query) for title, query in self.queries.items()}
-        latest: dict[str, Answer] = {}
-        for batch in _stream(seed):
-            began = clock()
-            for title, monitor in monitors.items():
-                answers = monitor.push(batch)
-                if answers:
-                    latest[title] = answers[-1]
-            self.busy += clock() - began
-            self.rows += batch.num_rows
-            if latest:
-                yield latest
-
-    def frame(self, answers: dict[str, Answer], height: int) -> Group:
-        """One frame of the live view."""
-        from skyband.cli.view import answer_table, span
-
-        wide = self.console.width >= SIDE_BY_SIDE
-        first = next(iter(answers.values()))
-        rows = min(10, max(3, height - 12))
-        tables = [
-            answer_table(answer, self.queries[title], title=title, rows=rows)
-            for title, answer in answers.items()
-        ]
-        grid = Table.grid(padding=(0, 2))
-        if wide:
-            grid.add_row(*tables)
-        else:
-            # Narrow terminals show the tables below each other, as many as fit.
-            for table in tables[: max(1, (height - 4) // (rows + 6))]:
-                grid.add_row(table)
-        head = Text.assemble(
-            (" skyband ", "bold reverse"),
-            "  ",
-            (span(first.start, first.end), "bold"),
-            ("   answered every 30 seconds of the stream", "dim"),
-        )
-        return Group(head, Text(), grid, Text(self.cost(), style="dim"))
-
-    def cost(self) -> str:
-        """How many rows were processed, and how long it took."""
-        rate = self.rows / self.busy / 1e6 if self.busy else 0.0
-        return (
-            f"{self.rows:,} flows through {len(self.queries)} queries in {self.busy * 1e3:,.0f} ms "
-            f"of engine time ({rate:,.1f} M rows/s, this process, one thread)"
-        )
+    monitor = Monitor(QUERIES)
+    for batch in _stream(seed):
+        began = clock()
+        answers = monitor.push(batch)
+        busy[0] += clock() - began
+        yield from answers
 
 
 def _stream(seed: int) -> Iterator[pa.Table]:
@@ -175,7 +118,7 @@ def _save(path: Path, seed: int) -> None:
     say(f"{out.rows:,} flows written to {path}")
 
 
-def _farewell(console: Console, show: _Show) -> None:
+def _farewell(console: Console) -> None:
     """Print what to try next, as commands ready to be copied."""
     me = _command()
     query = "--time ts --window 5m --slide 30s"
@@ -191,8 +134,6 @@ def _farewell(console: Console, show: _Show) -> None:
         ),
         ("list all verbs", f"{me} --help"),
     ]
-    if not console.is_terminal:
-        console.print(Text(show.cost()), soft_wrap=True)
     console.print()
     console.print(Text("Try next:", style="bold"))
     for what, command in tries:

@@ -17,7 +17,7 @@ from rich.text import Text
 from skyband.answers.plain_text import plain
 from skyband.errors import SkybandError
 
-__all__ = ["MISTAKE", "as_options", "explained", "say", "say_unmatched"]
+__all__ = ["explained", "say", "say_unmatched"]
 
 MISTAKE = 2
 """The exit code for a mistake in the command or in the data."""

@@ -26,11 +26,7 @@ from skyband.cli.view import span
 from skyband.jobs import Job
 from skyband.jobs.report import Report, Tell, figures, report_line
 
-__all__ = [
-    "add_pipelines",
-    "job_frame",
-    "telling",
-]
+__all__ = ["add_pipelines"]
 
 # Shows a running job: in place on a terminal, otherwise one line per batch -----------------------
 

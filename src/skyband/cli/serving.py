@@ -7,13 +7,13 @@ import sys
 import time
 import webbrowser
 from collections.abc import Iterator, Mapping
-from enum import StrEnum
 from itertools import chain, count, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from skyband.cli.choices import Engine
 from skyband.cli.explain import explained, say
 from skyband.errors import QueryError, SkybandError
 from skyband.query import HeavyHitters, Query, Skyline, TopK
@@ -22,17 +22,10 @@ from skyband.window import TimeWindow
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["add_serving", "demo_board", "demo_stream", "serve_spark", "serve_verb"]
+__all__ = ["add_serving", "serve_spark", "serve_verb"]
 
 _STEP = 0.5
 """Seconds between two batches of the demo."""
-
-
-class JobEngine(StrEnum):
-    """Where a job runs."""
-
-    local = "local"
-    spark = "spark"
 
 
 def add_serving(app: typer.Typer) -> None:
@@ -47,7 +40,7 @@ def serve(
     demo: Annotated[
         bool, typer.Option("--demo", help="Show a generated stream of network flows.")
     ] = False,
-    engine: Annotated[JobEngine | None, typer.Option(help="Run the job on this engine.")] = None,
+    engine: Annotated[Engine | None, typer.Option(help="Run the job on this engine.")] = None,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to listen on; 0 takes a free one.")] = 8470,
     name: Annotated[
@@ -57,6 +50,7 @@ def serve(
     seed: Annotated[int, typer.Option(help="Seed of the demo's stream.")] = 7,
 ) -> None:
     """Run a job and show its answers in the browser; rows can be posted to it."""
+    from skyband.jobs import load_job
     from skyband.serve import serving as run
 
     if not 0 <= port <= 65_535:
@@ -71,13 +65,14 @@ def serve(
 
     run.require_packages()
     if job is not None:
-        found = run.load_served(job, engine.value if engine else None)
+        found = load_job(job, engine.value if engine else None, default="local")
         run.serve_job(found, host, port, tuple(name or ()), started)
         return
     say("The demo: a network's flows, half a minute of them every half second. Ctrl-C ends it.")
     stream = demo_stream(seed)
     first = next(stream)
-    run.serve_stream("demo", demo_board(), first.schema, _with(first, stream), host, port, started)
+    batches = chain([first], stream)
+    run.serve_stream("demo", demo_board(), first.schema, batches, host, port, started)
 
 
 def _told(address: str) -> None:
@@ -141,11 +136,6 @@ def serve_spark(title: str, query: Query, source: Any, given: Mapping[str, Any])
 
     port = given["serve_port"]
     run.serve_answers(title, query, schemas, show, port=port, started=_told, engine="spark")
-
-
-def _with(first: pa.Table, rest: Iterator[pa.Table]) -> Iterator[pa.Table]:
-    yield first
-    yield from rest
 
 
 def demo_board() -> dict[str, Query]:

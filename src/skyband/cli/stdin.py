@@ -27,7 +27,7 @@ from skyband.embedded.sources import (
 )
 from skyband.errors import SchemaError
 
-__all__ = ["STDIN", "Stdin", "stdin_batches"]
+__all__ = ["STDIN", "Stdin"]
 
 STDIN = "-"
 _AT_ONCE = 1 << 22
@@ -69,7 +69,7 @@ def stdin_batches(
 
 def _next(source: BinaryIO) -> bytes:
     """Wait for at least one byte and return what has arrived; empty at the end."""
-    read: Callable[[int], bytes] = getattr(source, "read1", source.read)
+    read: Callable[[int], bytes] = getattr(source, "read1", None) or source.read
     return read(_AT_ONCE)
 
 
@@ -162,19 +162,6 @@ class _Arriving:
             self._changed.notify_all()
         return found
 
-    def read(self, size: int = -1) -> bytes:
-        """Exactly so many bytes, or all of them; fewer only at the end."""
-        found = b""
-        while size < 0 or len(found) < size:
-            more = self.read1()
-            if not more:
-                return found
-            found += more
-        with self._changed:
-            self._pieces.insert(0, found[size:])
-            self._held += len(found) - size
-        return found[:size]
-
     def _fill(self) -> None:
         more = b"?"
         while more:
@@ -203,8 +190,12 @@ class _Rest(io.RawIOBase):
         return True
 
     def read(self, size: int = -1) -> bytes:
-        if size < 0:
-            taken, self._first = self._first, b""
-            return taken + self._source.read()
-        taken, self._first = self._first[:size], self._first[size:]
-        return taken if len(taken) == size else taken + self._source.read(size - len(taken))
+        """Exactly so many bytes, or all of them; fewer only at the end."""
+        pieces, held = [self._first], len(self._first)
+        while (size < 0 or held < size) and (more := _next(self._source)):
+            pieces.append(more)
+            held += len(more)
+        whole = b"".join(pieces)
+        end = len(whole) if size < 0 else size
+        self._first = whole[end:]
+        return whole[:end]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -33,16 +33,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from skyband.answers.answer import Answer
-    from skyband.cli.output import AnswerWriter, Picture
+    from skyband.cli.output import AnswerWriter
     from skyband.engine.board import BoardSession
 
-__all__ = [
-    "add_verb",
-    "common_parameters",
-    "example_of",
-    "help_of",
-    "source_parameter",
-]
+__all__ = ["add_verb"]
 
 # Options that the commands of all queries have, and their help -----------------------------------
 
@@ -197,10 +191,8 @@ def _run(kind: type[Query], given: dict[str, Any]) -> None:
 
         refuse_with_serve(given["plot"])
         serve_verb(verb_of(kind), query, source, given)
-    elif given["watch"]:
-        _run_watch(query, source, given, shape)
     else:
-        _run_rank(query, source, given, shape)
+        _run_local(query, source, given, shape)
     given["picture"].close()
 
 
@@ -250,28 +242,42 @@ def _readable(word: str) -> Any:
     return word
 
 
-def _run_rank(query: Query, source: Any, given: Mapping[str, Any], shape: Format) -> None:
+def _run_local(query: Query, source: Any, given: Mapping[str, Any], shape: Format) -> None:
     from skyband.cli.output import writer
+    from skyband.cli.view import change_lines, watch_live
     from skyband.embedded.monitor import new_board
-    from skyband.embedded.run import rank_board
 
+    if given["watch"] and shape is Format.parquet:
+        raise QueryError(
+            "--watch writes answers as they come, which Parquet does not allow; use --format json"
+        )
     board = new_board(query, given["on_bad"].value, None, given["threads"])
-    began = clock()
-    narrowed = given["changes"] or given["alerts"] or given["limit"]
-    if _flows(query, source, shape) and not narrowed:
-        with writer(shape, given["output"], query, growing=True) as out:
-            _write_all(board, source, out, given["picture"])
-        _report(board, source, clock() - began, out, given["output"])
-        return
-    with _progress(source) as progress:
-        if narrowed:
-            table = _collected(board, source, progress, given)
+    if given["watch"] and shape is Format.table and given["output"] is None:
+        answers = _answers(board, source, given)
+        if given["changes"] or given["alerts"]:
+            console = Console(highlight=False)
+            for line in (line for answer in answers for line in change_lines(answer, query)):
+                console.print(line, soft_wrap=True)
         else:
-            table = rank_board(board, source, progress)[None]
-            given["picture"].take(table)
-    took = clock() - began
-    with writer(shape, given["output"], query) as out:
-        out.write(table)
+            watch_live(answers, board.queries, given["pace"])
+        _report(board, source, None)
+        return
+    import pyarrow as pa
+
+    began = clock()
+    growing = given["watch"] or _flows(query, source, shape)
+    if growing:
+        with writer(shape, given["output"], query, growing=True) as out:
+            for table in _tables(board, source, given, growing):
+                out.write(table)
+            if not out.rows and not given["watch"]:
+                out.write(_empty(board, given))
+        took = clock() - began
+    else:
+        tables = list(_tables(board, source, given, growing)) or [_empty(board, given)]
+        took = clock() - began
+        with writer(shape, given["output"], query) as out:
+            out.write(pa.concat_tables([table.cast(tables[0].schema) for table in tables]))
     _report(board, source, took, out, given["output"])
 
 
@@ -284,85 +290,56 @@ def _flows(query: Query, source: Any, shape: Format) -> bool:
     return isinstance(source, Stdin) and shape in (Format.json, Format.csv) and not mixed
 
 
-def _write_all(board: BoardSession, source: Any, out: AnswerWriter, picture: Picture) -> None:
-    from skyband.embedded.run import tables_of
+def _answers(
+    board: BoardSession,
+    source: Any,
+    given: Mapping[str, Any],
+    progress: Callable[[int], None] | None = None,
+) -> Iterator[Answer]:
+    """The answers up to the limit of windows."""
+    from skyband.embedded.run import watch_board
 
+    for answer in islice(watch_board(board, source, progress, given["alerts"]), given["limit"]):
+        given["picture"].take(answer)
+        yield answer
+
+
+def _tables(
+    board: BoardSession, source: Any, given: Mapping[str, Any], growing: bool
+) -> Iterator[pa.Table]:
+    """The answers, or changes, as tables; if it is ``growing``, as windows end."""
+    from skyband.answers.answer import with_edges
+    from skyband.embedded.run import rank_board, tables_of
+
+    shown = given["changes"] or given["alerts"]
+    if given["watch"]:
+        for answer in _answers(board, source, given):
+            yield with_edges(answer, answer.changes) if shown else answer.table
+        return
     with _progress(source) as progress:
-        for table in tables_of(board, source, progress):
-            out.write(table)
-            picture.take(table)
-    if not out.rows:
-        out.write(board.schema(None).empty_table())
+        if shown or given["limit"]:
+            for answer in _answers(board, source, given, progress):
+                yield with_edges(answer, answer.changes) if shown else answer.table
+            return
+        whole = tables_of(board, source, progress) if growing else None
+        for table in whole or [rank_board(board, source, progress)[None]]:
+            given["picture"].take(table)
+            yield table
 
 
-def _collected(
-    board: BoardSession, source: Any, progress: Callable[[int], None], given: Mapping[str, Any]
-) -> pa.Table:
-    """The answers, or changes, up to the limit of windows."""
+def _empty(board: BoardSession, given: Mapping[str, Any]) -> pa.Table:
+    """No answers or changes, with their columns."""
     import pyarrow as pa
 
     from skyband.answers.changes import changes_schema
-    from skyband.embedded.run import rank_board, watch_board
+    from skyband.embedded.run import rank_board
 
-    shown = given["changes"] or given["alerts"]
-    answers = islice(watch_board(board, source, progress, given["alerts"]), given["limit"])
-    tables = []
-    for answer in answers:
-        given["picture"].take(answer)
-        tables.append(_changes(answer) if shown else answer.table)
-    if tables:
-        return pa.concat_tables([table.cast(tables[0].schema) for table in tables])
     schema = rank_board(board, [])[None].schema
-    if shown:
+    if given["changes"] or given["alerts"]:
         ends = [schema.field(name) for name in ("window_start", "window_end")]
         rows = given["alerts"] is not None
         schema = pa.schema([*ends, *changes_schema(board.queries[None], schema, rows)])
     return schema.empty_table()
-
-
-def _changes(answer: Answer) -> pa.Table:
-    """The changes of an answer, with its window."""
-    import pyarrow as pa
-
-    changes = answer.changes
-    kind = answer.table.schema.field("window_end").type
-    for place, value in enumerate((answer.start, answer.end)):
-        name = ("window_start", "window_end")[place]
-        column = pa.repeat(pa.scalar(value, kind), changes.num_rows)
-        changes = changes.add_column(place, pa.field(name, kind), column)
-    return changes
-
-
-def _run_watch(query: Query, source: Any, given: Mapping[str, Any], shape: Format) -> None:
-    from skyband.cli.output import writer
-    from skyband.cli.view import watch_live
-    from skyband.embedded.monitor import new_board
-    from skyband.embedded.run import watch_board
-
-    if shape is Format.parquet:
-        raise QueryError(
-            "--watch writes answers as they come, which Parquet does not allow; use --format json"
-        )
-    board = new_board(query, given["on_bad"].value, None, given["threads"])
-    found = islice(watch_board(board, source, only=given["alerts"]), given["limit"])
-    answers = _taken(found, given["picture"])
-    shown = bool(given["changes"] or given["alerts"])
-    began = clock()
-    if shape is Format.table and given["output"] is None:
-        watch_live(answers, query, pace=given["pace"], changes=shown)
-        took = None
-    else:
-        with writer(shape, given["output"], query, growing=True) as out:
-            for answer in answers:
-                out.write(_changes(answer) if shown else answer.table)
-        took = clock() - began
-    _report(board, source, took)
-
-
-def _taken(answers: Iterable[Answer], picture: Picture) -> Iterator[Answer]:
-    for answer in answers:
-        picture.take(answer)
-        yield answer
 
 
 def _run_spark(query: Query, source: Any, given: Mapping[str, Any], shape: Format) -> None:

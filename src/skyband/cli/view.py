@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
 from rich import box
-from rich.console import Console
+from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
@@ -20,16 +20,7 @@ from skyband.answers.plain_text import clock, moment_text, plain
 from skyband.data.columns import is_number_type
 from skyband.query import Query
 
-__all__ = [
-    "answer_line",
-    "answer_table",
-    "change_lines",
-    "head_of",
-    "measure_of",
-    "room",
-    "span",
-    "watch_live",
-]
+__all__ = ["change_lines", "head_of", "picture", "span", "watch_live"]
 
 _BAR = 12
 _BLOCKS = " ▏▎▍▌▋▊▉█"
@@ -99,7 +90,7 @@ def answer_table(
     return drawn
 
 
-def answer_line(answer: Answer, query: Query, changes: bool = True) -> str:
+def answer_line(answer: Answer, query: Query) -> str:
     """The answer of one window in one line, for output that is not a terminal."""
     table = answer.table
     measure = measure_of(query)
@@ -111,8 +102,7 @@ def answer_line(answer: Answer, query: Query, changes: bool = True) -> str:
         tail = f" {plain(row[measure])}" if measure is not None and measure not in names else ""
         parts.append(f"{row['rank']}. {label}{tail}" if query.ranked else label)
     more = f" … {table.num_rows - 3} more" if table.num_rows > 3 else ""
-    line = f"{span(answer.start, answer.end)}  {'  '.join(parts)}{more}"
-    return f"{line}  ({_counts(answer)})" if changes else line
+    return f"{span(answer.start, answer.end)}  {'  '.join(parts)}{more}  ({_counts(answer)})"
 
 
 def _counts(answer: Answer) -> str:
@@ -251,31 +241,44 @@ def room(console: Console) -> int:
     return max(3, console.height - _FRAME)
 
 
-def watch_live(
-    answers: Iterable[Answer], query: Query, pace: float = 0.2, changes: bool = False
-) -> None:
-    """Show answers as they come: in place on a terminal, otherwise one line per answer.
+def picture(
+    console: Console,
+    latest: Mapping[Any, Answer],
+    queries: Mapping[Any, Query],
+    whole: bool = False,
+) -> Group:
+    """The latest answers, one table per query, in the order of the board."""
+    shown = [(name, latest[name]) for name in queries if name in latest]
+    rows = room(console)
+    if len(shown) > 1:
+        rows = max(1, rows // len(shown) - 3)
+    titles = [
+        f"{name}  {moment}" if name else moment
+        for name, moment in ((name, span(answer.start, answer.end)) for name, answer in shown)
+    ]
+    return Group(
+        *(
+            answer_table(answer, queries[name], title, None if whole else rows)
+            for title, (name, answer) in zip(titles, shown, strict=True)
+        )
+    )
 
-    With ``changes``, the changes of every answer are printed instead, one line each.
-    """
+
+def watch_live(answers: Iterable[Answer], queries: Mapping[Any, Query], pace: float) -> None:
+    """Show the latest answer of every query in place; without a terminal, one line per answer."""
     console = Console(highlight=False)
-    if changes:
-        for answer in answers:
-            for line in change_lines(answer, query):
-                console.print(line, soft_wrap=True)
-        return
     if not console.is_terminal:
         for answer in answers:
-            console.print(answer_line(answer, query), soft_wrap=True, markup=False)
+            line = answer_line(answer, queries[answer.name])
+            line = f"{answer.name}  {line}" if answer.name else line
+            console.print(line, soft_wrap=True, markup=False)
         return
-    shown = 0
+    latest: dict[Any, Answer] = {}
     with Live(console=console, auto_refresh=False) as live:
         for answer in answers:
             began = time.perf_counter()
-            live.update(answer_table(answer, query, rows=room(console)), refresh=True)
-            shown += 1
-            rest = pace - (time.perf_counter() - began)
-            if rest > 0:
-                time.sleep(rest)
-    if not shown:
+            latest[answer.name] = answer
+            live.update(picture(console, latest, queries), refresh=True)
+            time.sleep(max(0.0, pace - (time.perf_counter() - began)))
+    if not latest:
         console.print("no window has any rows", style="dim")

@@ -24,7 +24,7 @@ from skyband.window import CountWindow, TimeWindow
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["add_warm", "cases"]
+__all__ = ["add_warm"]
 
 _ROWS = 4_000
 _STREAMS = ("a", "b")

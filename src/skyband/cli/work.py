@@ -15,12 +15,7 @@ from skyband.cli.explain import explained
 from skyband.errors import EngineError
 from skyband.kernels.patient import hurry
 
-__all__ = [
-    "add_work",
-    "checkout",
-    "load",
-    "modules",
-]
+__all__ = ["add_work", "checkout", "load", "modules"]
 
 # Finds ``lab/``, the benchmarks and experiments of a checkout, which wheels do not contain -------
 

@@ -8,17 +8,7 @@ from typing import Any
 
 from skyband.jobs.secrets import FROM_ENV
 
-__all__ = [
-    "DEAD_LETTERS",
-    "ENGINES",
-    "JOB",
-    "METRICS",
-    "SERVE",
-    "SINKS",
-    "SOURCES",
-    "TRIGGER",
-    "KeyTypes",
-]
+__all__ = ["DEAD_LETTERS", "ENGINES", "JOB", "METRICS", "SINKS", "SOURCES", "TRIGGER", "KeyTypes"]
 
 _NAMES = {
     str: "text",
@@ -91,7 +81,6 @@ JOB = KeyTypes(
         "query": dict,
         "queries": dict,
         "sink": dict,
-        "serve": dict,
         "history": int,
         "source": dict,
         "sources": dict,
@@ -107,7 +96,6 @@ JOB = KeyTypes(
     },
 )
 TRIGGER = KeyTypes(optional={"every": str, "once": bool, "close": bool})
-SERVE = KeyTypes(optional={"history": int})
 METRICS = KeyTypes({"port": int}, {"host": str})
 
 _VALUES: dict[str, type] = {

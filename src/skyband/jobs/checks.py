@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from skyband.answers.changes import asked_changes
 from skyband.errors import EngineError, QueryError, SkybandError
+from skyband.jobs.ddl import arrow_schema
 from skyband.jobs.places import (
     check_avro,
     check_dsn,
@@ -46,7 +47,6 @@ WRITERS = ("skyband", "spark")
 FILES_IN = ("parquet", "csv", "json", "ipc", "arrow", "orc", "avro", "text")
 VALUES = ("json", "avro", "text")
 FILES_OUT = ("parquet", "csv", "json")
-_COUNTS = ("files_per_batch", "rows_per_batch", "rows_per_second", "rows", "retries")
 _MODE = "permissive"
 
 
@@ -58,7 +58,7 @@ def job_checks(job: Job) -> list[Check]:
     ]
     checks += [(sink_table(job, name), partial(_check_sink_of, job, name)) for name in job.sinks]
     if job.metrics:
-        checks.append(("metrics", partial(_port, "[metrics]", job.metrics["port"])))
+        checks.append(("metrics", partial(_port, "[metrics] port", job.metrics["port"])))
     return checks
 
 
@@ -140,8 +140,8 @@ def _close(trigger: Mapping[str, Any]) -> None:
 
 
 def _every(trigger: Mapping[str, Any]) -> None:
-    if "every" in trigger and parse_duration(trigger["every"], "[trigger] every") <= 0:
-        raise QueryError(f"[trigger] every must be above 0, not {trigger['every']!r}")
+    if "every" in trigger:
+        _positive("[trigger] every", trigger["every"])
 
 
 TRIGGER_CHECKS = (_either, _close, _every)
@@ -161,22 +161,14 @@ def _values(where: str, source: JobSection) -> None:
             )
         if form == "avro":
             check_avro(where, source["avro_schema"])
-
-
-def _source_port(where: str, source: JobSection) -> None:
-    if source.kind == "socket":
-        _port(where, source["port"])
+        if source.kind == "http":
+            arrow_schema(where, source["schema"])
 
 
 def _expressions(where: str, source: JobSection) -> None:
     for name, text in (source["columns"] or {}).items():
         if not isinstance(text, str):
             raise QueryError(f"{where} columns.{name} must be an SQL expression, not {text!r}")
-
-
-def _reader(where: str, source: JobSection) -> None:
-    if source["reader"] is not None:
-        one_of(f"{where} reader", source["reader"], READERS)
 
 
 def _parse_mode(where: str, source: JobSection) -> None:
@@ -241,11 +233,6 @@ def _format_out(where: str, sink: JobSection) -> None:
             raise QueryError(f"{where} format must be the name of a format, not {form!r}")
 
 
-def _writer(where: str, sink: JobSection) -> None:
-    if sink["writer"] is not None:
-        one_of(f"{where} writer", sink["writer"], WRITERS)
-
-
 def _folder(where: str, sink: JobSection) -> None:
     if sink.kind == "files":
         folder_of(where, sink["path"])
@@ -278,32 +265,42 @@ def _variables(where: str, section: JobSection) -> None:
                 raise QueryError(f"{where} {name}_env {key} must be the name of a variable")
 
 
-def _timeout(where: str, sink: JobSection) -> None:
-    if sink["timeout"] is not None and parse_duration(sink["timeout"], f"{where} timeout") <= 0:
-        raise QueryError(f"{where} timeout must be above 0, not {sink['timeout']!r}")
-
-
 def _format(where: str, section: JobSection, known: tuple[str, ...]) -> None:
     if section["format"] is not None:
         one_of(f"{where} format", section["format"], known)
 
 
-def _counted(name: str, where: str, section: JobSection) -> None:
-    count(f"{where} {name}", section[name], optional=True)
+def _positive(name: str, text: str) -> None:
+    if parse_duration(text, name) <= 0:
+        raise QueryError(f"{name} must be above 0, not {text!r}")
 
 
-def _port(where: str, port: int) -> None:
+def _port(name: str, port: int) -> None:
     if not 1 <= port <= 65_535:
-        raise QueryError(f"{where} port must be from 1 to 65535, not {port}")
+        raise QueryError(f"{name} must be from 1 to 65535, not {port}")
 
 
-_COUNT_CHECKS = tuple(partial(_counted, name) for name in _COUNTS)
+def _value(name: str, check: Callable[[str, Any], Any], where: str, section: JobSection) -> None:
+    if section[name] is not None:
+        check(f"{where} {name}", section[name])
+
+
+_VALUES: dict[str, Callable[[str, Any], Any]] = {
+    **dict.fromkeys(("files_per_batch", "rows_per_batch", "rows_per_second", "rows"), count),
+    "retries": count,
+    "timeout": _positive,
+    "port": _port,
+    "reader": lambda name, value: one_of(name, value, READERS),
+    "writer": lambda name, value: one_of(name, value, WRITERS),
+}
+"""What the values of settings may be, wherever they stand."""
+_VALUE_CHECKS = tuple(partial(_value, name, check) for name, check in _VALUES.items())
 SOURCE_CHECKS: tuple[SectionCheck, ...] = (
-    *_COUNT_CHECKS,
-    *(_format_in, _values, _source_port, _expressions, _reader, _variables),
+    *_VALUE_CHECKS,
+    *(_format_in, _values, _expressions, _variables),
     *(_check_workers, _parse_mode),
 )
 SINK_CHECKS: tuple[SectionCheck, ...] = (
-    *_COUNT_CHECKS,
-    *(_changes, _format_out, _writer, _folder, _dsn, _table, _url, _variables, _timeout),
+    *_VALUE_CHECKS,
+    *(_changes, _format_out, _folder, _dsn, _table, _url, _variables),
 )

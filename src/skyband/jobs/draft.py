@@ -17,21 +17,12 @@ from skyband.data.columns import is_number_type, output_type
 from skyband.embedded.sources import READERS, batches_of, paths_of
 from skyband.errors import SchemaError
 
-__all__ = [
-    "ColumnGuess",
-    "SourceSample",
-    "draft",
-    "guesses",
-    "is_time",
-    "look_at",
-    "mostly_null",
-]
+__all__ = ["draft", "is_time", "look_at"]
 
 # Guesses which columns of a sample a first job would use, and says why ---------------------------
 #
-# Each column gets points for the words in its name, its type, its nulls and how many different
-# values
-# it has. A guess is only a start: the draft shows the reason beside it.
+# Each column gets points for the words in its name, its type, its nulls and its different values.
+# A guess is only a start: the draft shows the reason beside it.
 
 
 _TIMES = ("ts", "time", "timestamp", "event_time", "date", "at", "when", "created", "epoch")

@@ -69,9 +69,8 @@ class Job:
     changes: bool = False
     master: str | None = None
     spark: Mapping[str, str] = field(default_factory=dict)
-    serve: Mapping[str, Any] = field(default_factory=dict)
     history: int = 1_000
-    """How many windows of each query ``skyband serve`` keeps; ``[serve] history`` is the same."""
+    """How many windows of each query ``skyband serve`` keeps."""
 
     @property
     def asked(self) -> Query | Mapping[str, Query]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, fields
 from functools import partial
 from pathlib import Path
@@ -17,7 +17,6 @@ from skyband.jobs.allowed_keys import (
     ENGINES,
     JOB,
     METRICS,
-    SERVE,
     SINKS,
     SOURCES,
     TRIGGER,
@@ -37,16 +36,7 @@ from skyband.query.base import KINDS
 from skyband.query.checks import count, one_of
 from skyband.window import CountWindow, DecayWindow, LandmarkWindow, TimeWindow, Window
 
-__all__ = [
-    "JobProblem",
-    "LineIndex",
-    "Problems",
-    "load_board",
-    "load_job",
-    "parse_job",
-    "problems_of",
-    "read_query",
-]
+__all__ = ["JobProblem", "Problems", "load_board", "load_job", "parse_job", "problems_of"]
 
 # Makes queries and windows from settings, and says everything that is wrong with them ------------
 #
@@ -207,8 +197,27 @@ class LineIndex:
     def __init__(self, text: str) -> None:
         self.places: dict[str, int] = {}
         """The first line of each table and key, by its dotted name."""
-        for line, path in _paths(text):
-            self.places.setdefault(path, line)
+        table, fence = "", ""
+        for number, line in enumerate(text.splitlines(), 1):
+            if fence:  # inside of a text of several lines
+                fence = "" if fence in line else fence
+            elif header := _HEADER.match(line):
+                table = _plain(header[1])
+                self._note(table, number)
+            elif key := _KEY.match(line):
+                path = f"{table}.{_plain(key[1])}" if table else _plain(key[1])
+                self._note(path, number)
+                value = line[key.end() :]
+                fence = next((f for f in ('"""', "'''") if value.count(f) == 1), "")
+                bare = _TEXT.sub('""', value).partition("#")[0].strip()
+                for inner in re.findall(r"[{,]\s*([\w-]+)\s*=", bare) if bare[:1] == "{" else ():
+                    self._note(f"{path}.{inner}", number)
+
+    def _note(self, path: str, line: int) -> None:
+        """Note a table or key, and the tables around it."""
+        parts = path.split(".")
+        for i in range(len(parts)):
+            self.places.setdefault(".".join(parts[: i + 1]), line)
 
     def find(self, table: str, problem: str) -> int:
         """The first line in a table with a key that a problem names, or else that of the table."""
@@ -222,41 +231,6 @@ class LineIndex:
         while table and table not in self.places:
             table = table.rpartition(".")[0]
         return self.places.get(table, 1)
-
-
-def _paths(text: str) -> Iterator[tuple[int, str]]:
-    """The line and the dotted name of each table and key, in the order of the file."""
-    table, fence = "", ""
-    for number, line in enumerate(text.splitlines(), 1):
-        if fence:  # inside of a text of several lines
-            fence = "" if fence in line else fence
-            continue
-        header = _HEADER.match(line)
-        if header is not None:
-            table = _plain(header[1])
-            yield from ((number, path) for path in _parents(table))
-            continue
-        key = _KEY.match(line)
-        if key is None:
-            continue
-        path = f"{table}.{_plain(key[1])}" if table else _plain(key[1])
-        yield from ((number, each) for each in _parents(path))
-        value = line[key.end() :]
-        fence = next((f for f in ('"""', "'''") if value.count(f) == 1), "")
-        yield from ((number, f"{path}.{inner}") for inner in _inner(value))
-
-
-def _inner(value: str) -> Iterator[str]:
-    """The keys of an inline table."""
-    bare = _TEXT.sub('""', value).partition("#")[0].strip()
-    if bare.startswith("{"):
-        yield from re.findall(r"[{,]\s*([\w-]+)\s*=", bare)
-
-
-def _parents(path: str) -> Iterator[str]:
-    parts = path.split(".")
-    for i in range(len(parts)):
-        yield ".".join(parts[: i + 1])
 
 
 def _plain(path: str) -> str:
@@ -373,9 +347,6 @@ class _Parsing:
         if self._keys(TRIGGER, "[trigger]", "trigger", trigger):
             for check in TRIGGER_CHECKS:
                 self.attempt("trigger", partial(check, trigger))
-        if self._keys(SERVE, "[serve]", "serve", told.get("serve", {})):
-            kept = told.get("serve", {}).get("history")
-            self.attempt("serve", lambda: count("[serve] history", kept, optional=True))
         good = JOB.good(told)
         for name in ("history", "shards"):
             self.attempt("", partial(count, name, good.get(name), optional=True))

@@ -34,6 +34,7 @@ class Report:
     """The newest window of each query that has answered."""
 
 
+_UNKNOWN = "–"
 Tell = Callable[[Report], None]
 
 
@@ -43,19 +44,12 @@ def report_line(report: Report) -> str:
     >>> report_line(Report(batch=3, rows=12_000, rate=4_000.0, late=0, bad=2, windows=7))
     'batch 3  12,000 rows  4,000 rows/s  0 late  2 bad  7 windows'
     """
-    parts = [f"batch {report.batch}", f"{report.rows:,} rows"]
-    if report.rate is not None:
-        parts.append(f"{report.rate:,.0f} rows/s")
-    if report.watermark is not None:
-        behind = "" if report.lag is None else f" ({report.lag:,.3g} s behind)"
-        parts.append(f"watermark {_moment(report.watermark)}{behind}")
-    parts += [
-        f"{value:,} {name}"
-        for name, value in (("late", report.late), ("bad", report.bad), ("windows", report.windows))
-        if value is not None
-    ]
-    if report.state_bytes is not None:
-        parts.append(f"state {_size(report.state_bytes)}")
+    known = {name: text for name, text in figures(report).items() if text != _UNKNOWN}
+    parts = [f"batch {report.batch}", f"{known.pop('rows')} rows"]
+    if "behind" in known:
+        known["watermark"] += f" ({known.pop('behind')} behind)"
+    for name, text in known.items():
+        parts.append(f"{name} {text}" if name in ("watermark", "state") else f"{text} {name}")
     return "  ".join(parts)
 
 
@@ -75,7 +69,7 @@ def figures(report: Report) -> dict[str, str]:
         "windows": f"{report.windows:,}",
         "state": None if report.state_bytes is None else _size(report.state_bytes),
     }
-    return {name: "–" if value is None else value for name, value in told.items()}
+    return {name: _UNKNOWN if value is None else value for name, value in told.items()}
 
 
 def newest_window(table: pa.Table) -> pa.Table:

@@ -29,26 +29,7 @@ from skyband.query import Query
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = [
-    "RESTS",
-    "bars",
-    "bump",
-    "deepest_rank",
-    "faded",
-    "full_name",
-    "label_layers",
-    "label_past_winners",
-    "label_points",
-    "layers_of",
-    "lines_of_ranks",
-    "skyline",
-    "stays_of",
-    "steps_of",
-    "timeline",
-    "totals",
-    "two_columns",
-    "until_text",
-]
+__all__ = ["bars", "bump", "faded", "skyline", "timeline", "totals"]
 
 # The parts of pictures: lines, layers, labels ----------------------------------------------------
 

@@ -11,7 +11,7 @@ from skyband.plot.charts import bars, bump, skyline, timeline, totals
 from skyband.plot.frames import Answers
 from skyband.query import Query
 
-__all__ = ["ENDINGS", "KINDS", "check_path", "kind_of", "save"]
+__all__ = ["KINDS", "check_path", "kind_of", "save"]
 
 KINDS: dict[str, Callable[..., Any]] = {
     "bump": bump,

@@ -125,8 +125,8 @@ class _Api:
     async def answers(self, request: Request) -> Response:
         """The last answers of a query, or the one with a given end."""
         name, asked = request.path_params["name"], request.query_params
-        if name not in self.service.board.queries:
-            known = ", ".join(self.service.board.queries)
+        if name not in self.service.queries:
+            known = ", ".join(self.service.queries)
             raise RequestProblem(404, f"there is no query of this name; there are {known}")
         if "end" in asked:
             if "last" in asked:

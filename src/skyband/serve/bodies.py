@@ -27,17 +27,7 @@ import pyarrow.compute as pc
 from skyband.embedded.sources import sound
 from skyband.serve.limits import ServiceLimits, TooLarge, UnreadableBody, check_size, shortened
 
-__all__ = [
-    "CONTENT_TYPES",
-    "TooLarge",
-    "UnreadableBody",
-    "ValueProblem",
-    "csv_value",
-    "json_value",
-    "read_arrow",
-    "read_body",
-    "same_columns",
-]
+__all__ = ["CONTENT_TYPES", "TooLarge", "UnreadableBody", "read_body"]
 
 # Reads single values of JSON and CSV as the types of columns -------------------------------------
 
@@ -369,11 +359,10 @@ def _csv_records(text: str) -> Iterator[tuple[list[str], int]]:
 
 # Reads the body of a request that is an Arrow stream, and measures it before that ----------------
 #
-# Few bytes of Arrow can say a lot: columns of nulls have none at all, a compressed buffer may have
-# a
-# thousand times its size, and many rows can refer to one text. So the head of each message is read
-# first. It has the number of rows and the place of each buffer, and a compressed buffer begins with
-# the size that it will have.
+# Few bytes of Arrow can say a lot: columns of nulls have none at all, a compressed buffer may grow
+# a thousandfold, and many rows can refer to one text. So the head of each message is read first. It
+# has the number of rows and the place of each buffer, and a compressed buffer begins with the size
+# that it will have.
 
 
 _SCHEMA_BYTES = 1 << 20
@@ -421,15 +410,6 @@ def read_arrow(body: Any, schema: pa.Schema, limits: ServiceLimits | None) -> pa
         except (pa.ArrowException, NotImplementedError) as problem:
             raise _not_of(each, column.type, problem) from None
     return pa.table(columns, schema=schema)
-
-
-def same_columns(body: Any, schema: pa.Schema) -> bool:
-    """Whether an Arrow stream has exactly these columns, in any order."""
-    with pa.ipc.open_stream(pa.py_buffer(body)) as reader:
-        found = {each.name: each.type for each in reader.schema}
-        return len(reader.schema) == len(found) and found == dict(
-            zip(schema.names, schema.types, strict=True)
-        )
 
 
 def _no_stream(problem: Exception) -> UnreadableBody:

@@ -19,12 +19,7 @@ from starlette.responses import Response
 
 from skyband.serve.history import Event, History
 
-__all__ = [
-    "CONNECTION",
-    "EventStream",
-    "Hub",
-    "Subscriber",
-]
+__all__ = ["CONNECTION", "EventStream", "Hub"]
 
 _STATUS_SECONDS = 1.0
 _PIECE = 1 << 20
@@ -181,10 +176,9 @@ def _json(value: Any) -> bytes:
 
 # A response that never ends: the hub writes events straight to its connection --------------------
 #
-# Sending each event through the layers of the server costs some hundred microseconds per
-# subscriber,
-# which a thousand subscribers feel. So the server hands over the connection (``CONNECTION`` in the
-# scope) once the head of the response is sent, and takes it back when the stream ends.
+# An event through the layers of the server costs some hundred microseconds per subscriber, which a
+# thousand of them feel. So the server hands over the connection (``CONNECTION`` in the scope) once
+# the head of the response is sent, and takes it back when the stream ends.
 
 
 CONNECTION = "skyband.connection"

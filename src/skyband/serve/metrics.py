@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from skyband.serve.page import Page
 from skyband.serve.status import ROWS
 
-__all__ = ["NAMES", "prometheus"]
+__all__ = ["prometheus"]
 
 _COUNTERS = {
     "rows_in": "Rows that the query has read",

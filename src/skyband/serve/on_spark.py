@@ -29,14 +29,13 @@ from skyband.jobs import Job
 from skyband.jobs.report import Report
 from skyband.jobs.stopping import Stop
 from skyband.query import Query
-from skyband.serve.board import Schemas
 from skyband.serve.page import Page
-from skyband.serve.status import ReportedStatus
+from skyband.serve.status import ReportedStatus, Schemas
 from skyband.spark.plan import QueryPlan
 from skyband.spark.promises import PROMISE
 from skyband.spark.requirements import require_packages
 
-__all__ = ["SparkPage", "check_shown", "on_spark", "windows_of"]
+__all__ = ["on_spark", "windows_of"]
 
 log = logging.getLogger("skyband.serve")
 
@@ -76,12 +75,11 @@ class SparkPage(Page):
     status: ReportedStatus
 
     def __init__(self, job: Job, schemas: Schemas, folder: Path) -> None:
-        history = job.serve.get("history", job.history)
-        super().__init__(job.queries, schemas, folder, job.on_bad, history)
+        super().__init__(job.queries, schemas, folder, job.on_bad, job.history)
         self.title = job.name
         self.folder = folder
         self.number = self.history.last
-        self.status = ReportedStatus(self.board)
+        self.status = ReportedStatus(self.queries, self.schemas)
         self.stats = {job.name: _counts(Report(-1, 0))}
         self._last = {name: self._load(name) for name in job.queries}
         """The last answer of each query, in which what moved since is looked up."""
@@ -101,15 +99,15 @@ class SparkPage(Page):
         self.status.reported(report)
 
     def _windows(self, name: str, table: pa.Table) -> Iterator[SparkWindow]:
-        return windows_of(name, self.board.queries[name], table, self._last[name])
+        return windows_of(name, self.queries[name], table, self._last[name])
 
     def _path(self, query: str) -> Path:
-        return self.folder / f"last-{list(self.board.queries).index(query)}"
+        return self.folder / f"last-{list(self.queries).index(query)}"
 
     def _load(self, query: str) -> pa.Table | None:
         path = self._path(query)
         found = table_from(path.read_bytes()) if path.exists() else None
-        names = self.board.columns(query).names
+        names = self.columns(query).names
         return found if found is not None and found.column_names == names else None
 
 

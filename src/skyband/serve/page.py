@@ -7,22 +7,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from skyband.embedded.monitor import Monitor
+from skyband.engine.session import ONLY
 from skyband.jobs.local.posts import PostKeys
 from skyband.query import Query
-from skyband.serve.board import Board, Schemas
 from skyband.serve.history import Event, History
 from skyband.serve.limits import ServiceLimits
 from skyband.serve.payload import WindowAnswer, answer_text, text_of
-from skyband.serve.status import ROWS, Status
+from skyband.serve.status import ROWS, Schemas, Status
 
-__all__ = [
-    "Page",
-    "ServiceLimits",
-    "describe",
-]
-
-# The queries that a page shows, and the columns that they read and answer with -------------------
+__all__ = ["Page", "describe"]
 
 
 class Page:
@@ -38,8 +34,8 @@ class Page:
         limits: ServiceLimits | None = None,
     ) -> None:
         self.limits = limits or ServiceLimits()
-        self.board = Board(queries, schemas, on_bad)
-        self.status = Status(self.board)
+        self.queries, self.schemas, self.on_bad = dict(queries), dict(schemas), on_bad
+        self.status = Status(self.queries, self.schemas)
         path = folder / "answers"
         self.history = History(list(queries), history, path, self.limits.history_bytes)
         self.keys = PostKeys()
@@ -63,6 +59,16 @@ class Page:
         """Bytes in the journal since the last snapshot."""
         return 0
 
+    def columns(self, name: str) -> pa.Schema:
+        """The columns of a query's answers."""
+        session = Monitor(self.queries[name], self.on_bad).session
+        for source, schema in self.schemas.items():
+            if source == ONLY or source in self.queries[name].sources:
+                session.bind(source, schema)
+        session.several = ONLY not in self.schemas
+        session.start()
+        return session.schema(None)
+
     def show(self, answers: Iterable[WindowAnswer]) -> None:
         """Keep answers and tell everyone who is watching."""
         events = self._events(list(answers))
@@ -75,7 +81,7 @@ class Page:
 
     def _events(self, answers: Sequence[WindowAnswer]) -> list[Event]:
         """Number the answers, and write those that will be kept as JSON."""
-        only = next(iter(self.board.queries))  # an answer without a name is of the only query
+        only = next(iter(self.queries))  # an answer without a name is of the only query
         events: list[Event] = []
         seen: Counter[str] = Counter()
         size, before = 0, self.number
@@ -98,18 +104,17 @@ class Page:
 
 def describe(service: Page, sources: Mapping[str, str], title: str, engine: str) -> dict[str, Any]:
     """The queries, the engine and the sources."""
-    board = service.board
     return {
         "name": title,
         "engine": engine,
-        "on_bad": board.on_bad,
+        "on_bad": service.on_bad,
         "history": service.history.most,
-        "queries": [_query(service, name, query) for name, query in board.queries.items()],
+        "queries": [_query(service, name, query) for name, query in service.queries.items()],
         "sources": [
             {
                 "name": name or ROWS,
                 "kind": kind,
-                "columns": {each.name: str(each.type) for each in board.schemas[name]},
+                "columns": {each.name: str(each.type) for each in service.schemas[name]},
             }
             for name, kind in sources.items()
         ],
@@ -118,7 +123,7 @@ def describe(service: Page, sources: Mapping[str, str], title: str, engine: str)
 
 def _query(service: Page, name: str, query: Query) -> dict[str, Any]:
     spec = query.spec()
-    schema = service.board.columns(name)
+    schema = service.columns(name)
     ((kind, window),) = spec["window"].items()
     return {
         "name": name,

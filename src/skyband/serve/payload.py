@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import base64
-import json
-import math
 from collections.abc import Mapping
 from typing import Any, Protocol
 
 import pyarrow as pa
 
 from skyband.data.columns import python_values
+from skyband.data.json_text import json_text
 
-__all__ = ["WindowAnswer", "answer_text", "plain", "text_of"]
+__all__ = ["WindowAnswer", "answer_text", "text_of"]
 
 _EXACT = 1 << 53
 """The greatest integer up to which a JSON number, read as a double, is exact."""
@@ -45,28 +43,7 @@ def text_of(value: Any) -> str:
     >>> text_of({"n": 2**53 + 1, "x": float("inf"), "id": b"ab"})
     '{"n":"9007199254740993","x":"Infinity","id":"YWI="}'
     """
-    return json.dumps(plain(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-
-
-def plain(value: Any) -> Any:
-    """A value that JSON can represent; integers beyond 2^53 become text."""
-    if value is None or isinstance(value, bool | str):
-        return value
-    if isinstance(value, int):
-        return value if -_EXACT <= value <= _EXACT else str(value)
-    if isinstance(value, float):
-        if math.isfinite(value):
-            return value
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    if isinstance(value, bytes):
-        return base64.b64encode(value).decode("ascii")
-    if isinstance(value, Mapping):
-        return {str(name): plain(each) for name, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(each) for each in value]
-    if hasattr(value, "isoformat"):
-        return value.isoformat()
-    return plain(value.item()) if hasattr(value, "item") else str(value)
+    return json_text(value, most=_EXACT, separators=(",", ":"))
 
 
 def answer_text(answer: WindowAnswer) -> str:

@@ -12,10 +12,9 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from skyband.errors import EngineError
-from skyband.jobs.local.journal import PackedRows
 from skyband.jobs.local.posts import Busy, KeyReused, PostRefused
 from skyband.jobs.local.posts import Request as Rows
-from skyband.serve.bodies import CONTENT_TYPES, TooLarge, UnreadableBody, read_body, same_columns
+from skyband.serve.bodies import CONTENT_TYPES, TooLarge, UnreadableBody, read_body
 from skyband.serve.replies import RequestProblem, reply
 from skyband.serve.service import Service
 
@@ -128,12 +127,10 @@ def _read(taker: Service, source: str, form: str, body: bytes, key: str | None) 
         hashed.update(body)
         digest = hashed.hexdigest()
         taker.keys.check(key, digest)
-    schema = taker.board.schemas[source]
-    table, own = read_body(form, body, schema, taker.limits), None
-    if form == "arrow" and same_columns(body, schema):
-        own = PackedRows.of(body)  # the body can stand in the journal as it is
+    schema = taker.schemas[source]
+    table = read_body(form, body, schema, taker.limits)
     size = max(len(body), table.nbytes)
-    return taker.inbox.submit(Rows(source, table, size, key, digest, packed=own))
+    return taker.inbox.submit(Rows(source, table, size, key, digest))
 
 
 def _busy() -> RequestProblem:

@@ -2,8 +2,8 @@
 
     request ──► inbox ──► the job: apply, enter with one sync, sinks ──► reply, answers shown
 
-The job does the work (``jobs.local.run``). The service hands it the rows, keeps the last answers of
-each query for readers, and says how all is doing.
+The job does the work (``jobs.local.local_job``). The service hands it the rows, keeps the last
+answers of each query for readers, and says how all is doing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from skyband.errors import EngineError, SkybandError
+from skyband.errors import SkybandError
 from skyband.jobs import Job
 from skyband.jobs.local.local_job import BatchOutcome, LocalJob
 from skyband.jobs.local.posts import Inbox
@@ -27,7 +27,7 @@ from skyband.serve.limits import ServiceLimits
 from skyband.serve.page import Page
 from skyband.serve.status import ROWS
 
-__all__ = ["Service", "Stream"]
+__all__ = ["Service", "StreamSource"]
 
 log = logging.getLogger("skyband.serve")
 _LOOK = 0.1
@@ -58,10 +58,8 @@ class Service(Page):
 
     def _begin(self, job: Job, limits: ServiceLimits) -> None:
         schemas = {name: _columns(self.job, name) for name in self.job.sources}
-        history = job.serve.get("history", job.history)
-        super().__init__(
-            job.queries, schemas, self.job.checkpoint.folder, job.on_bad, history, limits
-        )
+        folder = self.job.checkpoint.folder
+        super().__init__(job.queries, schemas, folder, job.on_bad, job.history, limits)
         self.keys = self.job.keys
         self.number = self.job.answers
         self.history.expect(self.number)
@@ -151,7 +149,7 @@ def _columns(job: LocalJob, name: str) -> pa.Schema:
         time.sleep(_LOOK)
 
 
-class Stream(LocalSource):
+class StreamSource(LocalSource):
     """Batches that this process makes; they cannot be read again."""
 
     first = 0
@@ -165,7 +163,3 @@ class Stream(LocalSource):
         """The next batch."""
         table = next(self.batches, None)
         return None if table is None else (table, place + 1)
-
-    def again(self, begin: Place, end: Place) -> pa.Table:
-        """Never called: its rows stand in the checkpoint."""
-        raise EngineError("a stream cannot be read again")

@@ -6,24 +6,23 @@ import os
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from skyband.errors import EngineError, QueryError, how_to_install
-from skyband.jobs import Job, check_ready, load_job
-from skyband.jobs.ddl import arrow_schema
+from skyband.errors import EngineError, how_to_install
+from skyband.jobs import Job, check_ready
 from skyband.jobs.job import JobSection
 from skyband.query import Query
 from skyband.serve.access import check_host
-from skyband.serve.board import Schemas
 from skyband.serve.limits import ServiceLimits
 from skyband.serve.page import Page
-from skyband.serve.service import Service, Stream
+from skyband.serve.service import Service, StreamSource
+from skyband.serve.status import Schemas
 
-__all__ = ["PORT", "load_served", "require_packages", "serve_answers", "serve_job", "serve_stream"]
+__all__ = ["require_packages", "serve_answers", "serve_job", "serve_stream"]
 
 PORT = 8470
 TOKEN = "SKYBAND_TOKEN"  # noqa: S105  (the name of a variable)
@@ -38,18 +37,6 @@ def require_packages() -> None:
         raise EngineError(f"serve needs {missing.name}: {how_to_install('serve')}") from None
 
 
-def load_served(path: str | Path, engine: str | None = None) -> Job:
-    """Load a job; it runs in this process unless the file or ``engine`` says otherwise."""
-    job = load_job(path, engine, default="local")
-    try:
-        for name, section in job.sources.items():
-            if section.kind == "http":
-                arrow_schema(f"[sources.{name}]" if name else "[source]", section["schema"])
-    except QueryError as problem:
-        raise QueryError(f"{path}: {problem}") from None
-    return job
-
-
 def serve_job(
     job: Job,
     host: str = "127.0.0.1",
@@ -62,16 +49,26 @@ def serve_job(
     check_ready(job, serving=True)
     from skyband.serve.server import listen
 
-    if job.engine == "spark":
-        from skyband.serve.on_spark import on_spark
+    kinds = {name: section.kind for name, section in job.sources.items()}
+    with listen(host, port) as taken, ExitStack() as stack:
+        engine, shown = "local", None
+        if job.engine == "spark":
+            from skyband.serve.on_spark import on_spark
 
-        kinds = {name: section.kind for name, section in job.sources.items()}
-        with listen(host, port) as taken, _kept(job) as folder, on_spark(job, folder) as shown:
-            _serve(shown, kinds, job.name, taken, host, names, started, "spark")
-        return
-    with listen(host, port) as taken:
-        kinds = {name: section.kind for name, section in job.sources.items()}
-        _serve(Service(job, ServiceLimits()), kinds, job.name, taken, host, names, started)
+            remote = "://" in job.checkpoint  # then what is shown is not kept
+            aside = tempfile.TemporaryDirectory(prefix="skyband-") if remote else nullcontext()
+            folder = stack.enter_context(aside) or Path(job.checkpoint) / "serve"
+            engine, shown = "spark", stack.enter_context(on_spark(job, Path(folder)))
+        _serve(
+            shown or Service(job, ServiceLimits()),
+            kinds,
+            job.name,
+            taken,
+            host,
+            names,
+            started,
+            engine,
+        )
 
 
 def serve_stream(
@@ -85,11 +82,10 @@ def serve_stream(
 ) -> None:
     """Show queries over a stream that this process reads; nothing is kept after it ends."""
     with _for_a_while(host, port) as (taken, folder):
-        kinds = {"": "stream"}
-        sources = {name: JobSection(kind, {}) for name, kind in kinds.items()}
+        sources = {"": JobSection("stream", {})}
         job = Job(title, str(folder), queries, sources, {}, alone=False, ahead="none")
-        service = Service(job, sources={"": Stream(batches, schema)})
-        _serve(service, kinds, title, taken, host, (), started)
+        service = Service(job, sources={"": StreamSource(batches, schema)})
+        _serve(service, {"": "stream"}, title, taken, host, (), started)
 
 
 def serve_answers(
@@ -107,16 +103,6 @@ def serve_answers(
         shown = Page({title: query}, schemas, folder)
         threading.Thread(target=answers, args=(shown,), name="skyband-answers", daemon=True).start()
         _serve(shown, dict.fromkeys(schemas, "files"), title, taken, host, (), started, engine)
-
-
-@contextmanager
-def _kept(job: Job) -> Iterator[Path]:
-    """Where the answers of a Spark job are kept: in its checkpoint, if that is a local folder."""
-    if "://" not in job.checkpoint:
-        yield Path(job.checkpoint) / "serve"
-        return
-    with tempfile.TemporaryDirectory(prefix="skyband-") as folder:
-        yield Path(folder)
 
 
 @contextmanager

@@ -15,15 +15,13 @@ from skyband.data.columns import plain
 from skyband.data.time_axis import TimeAxis
 from skyband.engine.session import ONLY
 from skyband.jobs.report import Report
-from skyband.serve.board import Board
+from skyband.query import Query
 from skyband.window import SideWindows, TimeWindow
 
-__all__ = [
-    "ROWS",
-    "ReportedStatus",
-    "Status",
-]
+__all__ = ["ROWS", "ReportedStatus", "Schemas", "Status"]
 
+Schemas = Mapping[str, pa.Schema]
+"""The columns of each source; the name of a single source is ``""``."""
 log = logging.getLogger("skyband.serve")
 ROWS = "rows"
 """The public name of the source of a job that has only one."""
@@ -37,9 +35,9 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 class Status:
     """Counts that the engine's thread keeps and other threads read."""
 
-    def __init__(self, board: Board) -> None:
-        self.board = board
-        self.rows = dict.fromkeys(board.schemas, 0)
+    def __init__(self, queries: Mapping[str, Query], schemas: Schemas) -> None:
+        self.queries, self.schemas = queries, schemas
+        self.rows = dict.fromkeys(schemas, 0)
         self.seen: dict[str, int] = {}
         """The greatest time of each source, in ticks."""
         self.heard: dict[str, float] = {}
@@ -48,19 +46,19 @@ class Status:
         """What ended or went wrong for good, in plain words."""
         self.failure: str | None = None
         """Why rows that should come will not, if that is so."""
-        self._axes = {source: self._axis(source) for source in board.schemas}
+        self._axes = {source: self._axis(source) for source in schemas}
         self._rates: deque[tuple[float, int]] = deque()
         self._lock = Lock()
         self._began = time.monotonic()
 
     def _axis(self, source: str) -> TimeAxis | None:
         """How times of a source are read; None if no query has a time window."""
-        for query in self.board.queries.values():
+        for query in self.queries.values():
             reads = source == ONLY or source in query.sources
             if reads and isinstance(query.window, (TimeWindow, SideWindows)):
                 name = query.time_of(source or None)
                 assert name is not None
-                kind = self.board.schemas[source].field(name).type
+                kind = self.schemas[source].field(name).type
                 return TimeAxis(name, kind, query.window)
         return None
 
@@ -112,7 +110,7 @@ class Status:
 
     def watermark(self) -> int | None:
         """The time up to which every source has come, in ticks, before lateness."""
-        if len(self.seen) < len(self.board.schemas):
+        if len(self.seen) < len(self.schemas):
             return None
         return min(self.seen.values())
 
@@ -146,8 +144,8 @@ class Status:
     def trouble(self) -> list[str]:
         """What is wrong, in plain words."""
         said = [*self.troubles, *self._silence()]
-        if len(self.board.schemas) > 1 and self.seen:
-            missing = [name for name in self.board.schemas if name not in self.seen]
+        if len(self.schemas) > 1 and self.seen:
+            missing = [name for name in self.schemas if name not in self.seen]
             said += [f"source {n} has sent nothing yet and holds the others back" for n in missing]
             slowest = min(self.seen, key=lambda name: self.seen[name])
             gap = max(self.seen.values()) - self.seen[slowest]
@@ -167,8 +165,8 @@ class Status:
 class ReportedStatus(Status):
     """The status of a job that runs elsewhere and reports after each batch."""
 
-    def __init__(self, board: Board) -> None:
-        super().__init__(board)
+    def __init__(self, queries: Mapping[str, Query], schemas: Schemas) -> None:
+        super().__init__(queries, schemas)
         self.rows = {ONLY: 0}  # a report adds up the rows of all sources
         self._watermark: float | None = None
 
@@ -188,6 +186,3 @@ class ReportedStatus(Status):
     def trouble(self) -> list[str]:
         """What is wrong, in plain words."""
         return [*self.troubles, *self._silence()]
-
-
-# Figures of a service in Prometheus' text format -------------------------------------------------

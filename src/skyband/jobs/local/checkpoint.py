@@ -33,7 +33,7 @@ from skyband.data.durable import FolderLock, clear, forget_drafts, is_empty, wri
 from skyband.data.packing import pack, unpack
 from skyband.errors import EngineError
 from skyband.jobs.job import Columns, check_columns
-from skyband.jobs.local.journal import Journal, PackedRows, Record
+from skyband.jobs.local.journal import Journal, Record
 
 __all__ = ["Batch", "Checkpoint"]
 
@@ -56,14 +56,12 @@ class Batch:
     """When it was read, in seconds since 1970; it decides which times are too far ahead."""
     answers: int = 0
     """How many answers the job has given with it, since it began."""
-    skipped: str | None = None
-    """Why its rows were left out, all of them."""
     unread: list[dict[str, Any]] = field(default_factory=list)
     """Letters for records beside ``rows`` that could not be read."""
     request: dict[str, Any] | None = None
     """What is remembered of a request: its reply, its key and a digest, if it has a key."""
-    rows: PackedRows | None = None
-    """The rows themselves, if the source cannot be read again."""
+    rows: bytes | memoryview | None = None
+    """The rows themselves as an Arrow stream, if the source cannot be read again."""
 
     def header(self) -> dict[str, Any]:
         """Everything but the number and the rows."""
@@ -212,10 +210,7 @@ class Checkpoint:
         else:
             self._journal = Journal.begun(path, 0)
         self._forget_others()
-        return [
-            Batch(number, **header, rows=PackedRows.of(rows) if len(rows) else None)
-            for number, header, rows in records
-        ]
+        return [Batch(number, **header, rows=rows or None) for number, header, rows in records]
 
     def enter(self, batches: Iterable[Batch]) -> None:
         """Enter batches, all with one sync, before anybody sees what came of them."""
@@ -225,7 +220,7 @@ class Checkpoint:
             self._write()
         for batch in batches:
             assert batch.number == self._journal.number + 1
-            self._journal.append(batch.header(), batch.rows)
+            self._journal.append(batch.header(), batch.rows or b"")
         self._journal.sync()
 
     def save(self, batch: int, header: Mapping[str, Any], blob: bytes) -> None:

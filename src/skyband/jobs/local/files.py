@@ -67,7 +67,7 @@ def check_files(where: str, section: JobSection) -> None:
         )
 
 
-class Piece(NamedTuple):
+class FilePiece(NamedTuple):
     """Rows of one file, in the order of the file, and letters for records among them."""
 
     file: int
@@ -80,13 +80,13 @@ class Piece(NamedTuple):
         """How many records these are. The letters come first."""
         return int(self.table.num_rows + self.letters.num_rows)
 
-    def first(self, records: int) -> Piece:
+    def first(self, records: int) -> FilePiece:
         """The first records; all letters are among them."""
         # Arrow slices more rows from a table without columns than it has.
         rows = min(max(0, records - self.letters.num_rows), self.table.num_rows)
         return self._replace(table=self.table.slice(0, rows))
 
-    def after(self, records: int) -> Piece:
+    def after(self, records: int) -> FilePiece:
         """What comes after the first records."""
         rows = max(0, records - self.letters.num_rows)
         return self._replace(table=self.table.slice(rows), letters=LETTERS.empty_table())
@@ -118,7 +118,7 @@ class FileSource(LocalSource):
         self._open: _LotReader | None = None
         self._reading = ReadSettings()
         self._readers: SourceNeeds | None = None
-        self._pieces: list[Piece] = []
+        self._pieces: list[FilePiece] = []
         """What was handed out last."""
 
     def read_by(self, readers: SourceNeeds) -> None:
@@ -131,10 +131,9 @@ class FileSource(LocalSource):
         """The next batch: at most ``rows_per_batch`` rows of one lot."""
         lot, file, row = place
         while lot < len(self.lots.files) or self._look((lot, file, row), last):
-            most = min(self.rows_per_batch, self.most or self.rows_per_batch)
             try:
                 reader = self._reader(lot, file, row, fresh=True)
-                table = self._taken(reader.take(most, self.whole))
+                table = self._taken(reader.take(self.rows_per_batch, self.whole))
             except _ReplacedError:
                 self._open = None
                 continue
@@ -164,7 +163,7 @@ class FileSource(LocalSource):
         """Letters for the records of the last batch that could not be read, and whole files."""
         return pa.concat_tables([LETTERS.empty_table(), *(piece.letters for piece in self._pieces)])
 
-    def _taken(self, pieces: list[Piece]) -> pa.Table | None:
+    def _taken(self, pieces: list[FilePiece]) -> pa.Table | None:
         """The rows of pieces, which have the same columns; None if there are no records."""
         self._pieces = pieces
         if not pieces:
@@ -186,7 +185,7 @@ class FileSource(LocalSource):
         assert self._open is not None
         return self._open
 
-    def _all_pieces(self, lot: int, file: int) -> Iterator[Piece]:
+    def _all_pieces(self, lot: int, file: int) -> Iterator[FilePiece]:
         """The pieces of a lot from a file on; the next ones are read meanwhile."""
         while file < len(self.lots.files[lot]):
             given = 0
@@ -244,13 +243,13 @@ class FileSource(LocalSource):
 
     def _fitted(
         self, lot: int, file: int, tables: Sequence[tuple[pa.Table, pa.Table]]
-    ) -> Iterator[Piece]:
+    ) -> Iterator[FilePiece]:
         """Tables of a file with their letters, in the types that the queries have read so far."""
         name = self.lots.files[lot][file][0]
         for table, letters in tables:
             found, more = self._in_types(name, self.chosen.of(table))
             if found.num_rows or letters.num_rows or more.num_rows:
-                yield Piece(file, name, found, pa.concat_tables([letters, more]))
+                yield FilePiece(file, name, found, pa.concat_tables([letters, more]))
 
     def _in_types(self, name: str, table: pa.Table) -> tuple[pa.Table, pa.Table]:
         """The rows of a table in the types that are due, and letters for those that do not fit."""
@@ -285,10 +284,12 @@ class FileSource(LocalSource):
         letters = row_letters(self.name, CarriedColumns(origin=origin), wrong, told)
         return table.filter(pa.array(~bad)), letters
 
-    def _by_record(self, lot: int, file: int, given: int, problem: SchemaError) -> Iterator[Piece]:
+    def _by_record(
+        self, lot: int, file: int, given: int, problem: SchemaError
+    ) -> Iterator[FilePiece]:
         """The pieces of a file that cannot be read at once, after the records that were."""
         name = self.lots.files[lot][file][0]
-        pieces: list[Piece] = []
+        pieces: list[FilePiece] = []
         if name not in self.lots.refused and kind_of(Path(name)) in ("csv", "json"):
             try:
                 kinds = pa.schema([]) if self.chosen.columns else self._bound()
@@ -304,7 +305,7 @@ class FileSource(LocalSource):
                 if not self._bound().names:
                     raise problem  # no file was read yet: nothing says that this one is worse
                 self.lots.refuse(name, str(problem), given)
-            pieces = [Piece(file, name, pa.table({}), self._file_letter(name))]
+            pieces = [FilePiece(file, name, pa.table({}), self._file_letter(name))]
             given = 0
         for piece in pieces:
             if given < piece.records:
@@ -629,7 +630,7 @@ class _LotReader:
     """Hands out the records of a lot in batches of the size that is asked for."""
 
     def __init__(
-        self, lot: int, pieces: Iterator[Piece], file: int, mode: tuple[bool, bool]
+        self, lot: int, pieces: Iterator[FilePiece], file: int, mode: tuple[bool, bool]
     ) -> None:
         self.lot = lot
         self.mode = mode
@@ -638,15 +639,15 @@ class _LotReader:
         self.file, self.row = file, 0
         """Up to which file, and which of its records, it has handed out."""
         self.pieces = pieces
-        self.left: Piece | None = None
+        self.left: FilePiece | None = None
 
-    def take(self, most: int, whole: bool = False) -> list[Piece]:
+    def take(self, most: int, whole: bool = False) -> list[FilePiece]:
         """The next records, at most so many, all with the same columns; empty at the end.
 
         With ``whole``, a piece is not cut to fill up the rows that others leave: each piece costs
         as much as a batch to work on.
         """
-        taken: list[Piece] = []
+        taken: list[FilePiece] = []
         while most > 0:
             try:
                 piece = next(self.pieces, None) if self.left is None else self.left
@@ -664,9 +665,9 @@ class _LotReader:
             most -= taken[-1].records
         return taken
 
-    def take_up_to(self, file: int, row: int) -> list[Piece]:
+    def take_up_to(self, file: int, row: int) -> list[FilePiece]:
         """The records up to a place."""
-        taken: list[Piece] = []
+        taken: list[FilePiece] = []
         while (self.file, self.row) < (file, row):
             piece = next(self.pieces, None) if self.left is None else self.left
             self.left = piece
@@ -682,7 +683,7 @@ class _LotReader:
         """Leave out the records before a place."""
         self.take_up_to(file, row)
 
-    def _cut(self, piece: Piece, most: int) -> Piece:
+    def _cut(self, piece: FilePiece, most: int) -> FilePiece:
         """The first records of a piece; the others wait."""
         # Letters are never parted.
         most = max(most, piece.letters.num_rows)
@@ -693,7 +694,7 @@ class _LotReader:
         return taken
 
 
-def _alike(taken: Sequence[Piece], piece: Piece) -> bool:
+def _alike(taken: Sequence[FilePiece], piece: FilePiece) -> bool:
     """Whether rows can stand in one table with those that were taken."""
     tables = [each.table for each in taken if each.table.num_rows]
     return not tables or not piece.table.num_rows or tables[0].schema == piece.table.schema

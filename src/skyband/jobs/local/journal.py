@@ -12,17 +12,12 @@ A crash can cut off records that were not safe yet; nobody was told of them, and
 Where a record cannot be read although a later one was written after it was safe, the file is
 damaged, and that is an error.
 
-Rows go from one buffer straight to the disk: a journal is read only after a crash, and pages of the
-system's cache for it would cost more processor time than all the rest of writing it. That needs
-whole blocks. Nothing that was made safe is ever written again.
+A block that was made safe is never written again, so no later write can harm it.
 """
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import json
-import mmap
 import os
 import struct
 import zlib
@@ -30,16 +25,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from skyband.data.durable import PRIVATE, sync, writing
+from skyband.data.durable import private, sync, writing
 from skyband.errors import EngineError
 
-__all__ = ["BLOCK", "BlockFile", "Journal", "PackedRows", "Record", "whole_blocks"]
+__all__ = ["BLOCK", "Journal", "Record"]
 
 BLOCK = 4096
-_ROOM = 4 << 20
-"""Bytes that are written at once."""
 _FILE = struct.Struct("<4sI16sqI")
 """Mark, version, salt, first number, checksum."""
 _RECORD = struct.Struct("<4sIIqq")
@@ -54,22 +45,6 @@ _RECOVER = (
 )
 
 
-class PackedRows(NamedTuple):
-    """Rows as they stand in the journal. Making one can be left to any thread."""
-
-    rows: memoryview
-    """An Arrow stream."""
-    checksum: int
-
-    @classmethod
-    def of(cls, rows: bytes | memoryview) -> PackedRows:
-        """Rows with their checksum."""
-        return cls(memoryview(rows), zlib.crc32(rows))
-
-
-_NO_ROWS = PackedRows.of(b"")
-
-
 class Record(NamedTuple):
     """A record of the journal."""
 
@@ -81,25 +56,34 @@ class Record(NamedTuple):
 class Journal:
     """A file of records, numbered one by one. Used by one thread at a time."""
 
-    def __init__(self, path: Path, file: BlockFile, salt: bytes, number: int) -> None:
+    def __init__(self, path: Path, salt: bytes, number: int, size: int, head: bytes = b"") -> None:
+        """A journal that goes on after so many bytes; what stands after them is removed."""
         self.path = path
         self.number = number
         """The number of the last record."""
         self.safe = number
         """The number of the last record that is safe."""
-        self._file, self._salt = file, salt
+        self.size = size
+        """Bytes of the file."""
+        self._salt = salt
+        with writing(path):
+            self._file = open(path, "ab", buffering=0, opener=private)  # noqa: SIM115  (held)
+        try:
+            with writing(path):
+                self._file.truncate(size)
+            self._write(head)
+            self.sync()
+            sync(path.parent)
+        except BaseException:
+            self.close()
+            raise
 
     @classmethod
     def begun(cls, path: Path, first: int) -> Journal:
         """A new journal, safe on disk, whose first record will have this number."""
         salt = os.urandom(16)
         head = _FILE.pack(_FILE_MARK, _VERSION, salt, first, 0)[:-4]
-        with writing(path):
-            file = BlockFile(path)
-            file.append(head + zlib.crc32(head).to_bytes(4, "little"))
-            file.sync()
-        sync(path.parent)
-        return cls(path, file, salt, first - 1)
+        return cls(path, salt, first - 1, 0, head + zlib.crc32(head).to_bytes(4, "little"))
 
     @classmethod
     def opened(cls, path: Path, first: int) -> tuple[Journal, list[Record]]:
@@ -119,48 +103,46 @@ class Journal:
             number = first + len(records)
             found = _record(blob, end, salt, number)
             if found is None:
-                end_of_block = whole_blocks(end)
+                end_of_block = _whole_blocks(end)
                 found = _record(blob, end_of_block, salt, number)
             if found is None:
                 break
             record, end = found
             records.append(record)
         _check_rest(path, blob, end, salt, first + len(records))
-        with writing(path):
-            file = BlockFile(path, end)
-            file.sync()
-        sync(path.parent)
-        return cls(path, file, salt, first + len(records) - 1), records
+        return cls(path, salt, first + len(records) - 1, end), records
 
-    @property
-    def size(self) -> int:
-        """Bytes of the file, those included that wait to be written."""
-        return self._file.size
-
-    def append(self, header: Mapping[str, Any], packed: PackedRows | None = None) -> None:
+    def append(self, header: Mapping[str, Any], rows: bytes | memoryview = b"") -> None:
         """Add a record; it is safe after the next ``sync``."""
-        told = json.dumps(header, separators=(",", ":")).encode()
-        rows, sum_of_rows = packed or _NO_ROWS
+        text = json.dumps(header, separators=(",", ":")).encode()
         self.number += 1
-        start = _RECORD.pack(_RECORD_MARK, len(told), len(rows), self.number, self.safe)
+        start = _RECORD.pack(_RECORD_MARK, len(text), len(rows), self.number, self.safe)
         first = zlib.crc32(start, zlib.crc32(self._salt))
-        whole = zlib.crc32(told, zlib.crc32(first.to_bytes(4, "little"), sum_of_rows))
-        with writing(self.path):
-            self._file.append(start + _SUMS.pack(first, whole) + told)
-            self._file.append(rows)
+        whole = zlib.crc32(text, zlib.crc32(first.to_bytes(4, "little"), zlib.crc32(rows)))
+        self._write(start + _SUMS.pack(first, whole) + text)
+        self._write(rows)
 
     def sync(self) -> None:
-        """Make every record that was appended safe from a crash."""
+        """Fill up the last block, and make every record that was appended safe from a crash."""
+        self._write(bytes(_whole_blocks(self.size) - self.size))
         with writing(self.path):
-            self._file.sync()
+            os.fdatasync(self._file.fileno())
         self.safe = self.number
+
+    def _write(self, piece: bytes | memoryview) -> None:
+        rest = memoryview(piece)
+        with writing(self.path):
+            while rest:
+                written = os.write(self._file.fileno(), rest)
+                self.size += written
+                rest = rest[written:]
 
     def close(self) -> None:
         """Close the file; what was added since the last ``sync`` is lost."""
         self._file.close()
 
 
-def whole_blocks(size: int) -> int:
+def _whole_blocks(size: int) -> int:
     """The size, filled up to whole blocks."""
     return -(-size // BLOCK) * BLOCK
 
@@ -224,66 +206,3 @@ def _check_rest(path: Path, blob: memoryview, end: int, salt: bytes, number: int
             f"to {last} come after it; restore the checkpoint from a copy. To go on without "
             f"batches {number} to {last}, cut the file there: truncate -s {end} {path}"
         )
-
-
-# Blocks -------------------------------------------------------------------------------------------
-
-
-class BlockFile:
-    """A file that grows. What stands after ``size`` bytes of it is removed at first."""
-
-    def __init__(self, path: Path, size: int = 0) -> None:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
-        past_cache = getattr(os, "O_DIRECT", 0)
-        try:
-            self._handle = os.open(path, flags | past_cache, PRIVATE)
-        except OSError as problem:
-            if problem.errno != errno.EINVAL:
-                raise
-            self._handle = os.open(path, flags, PRIVATE)
-        self.size = whole_blocks(size)
-        """Bytes of the file, those included that wait to be written."""
-        os.ftruncate(self._handle, size)
-        os.ftruncate(self._handle, self.size)
-        self._map = mmap.mmap(-1, _ROOM)  # a mapping begins at a page, as the disk needs it
-        self._room = np.frombuffer(self._map, np.uint8)
-        self._view = memoryview(self._map)
-        self._used = 0
-
-    def append(self, piece: bytes | memoryview) -> None:
-        """Add bytes; they are safe after the next ``sync``."""
-        given, at = np.frombuffer(piece, np.uint8), 0
-        while at < len(given):
-            part = given[at : at + _ROOM - self._used]
-            self._room[self._used : self._used + len(part)] = part
-            self._used += len(part)
-            self.size += len(part)
-            at += len(part)
-            if self._used == _ROOM:
-                self._write()
-
-    def sync(self) -> None:
-        """Fill up the last block, and make everything that was added safe from a crash."""
-        end = whole_blocks(self._used)
-        self._room[self._used : end] = 0
-        self.size += end - self._used
-        self._used = end
-        self._write()
-        os.fdatasync(self._handle)
-
-    def _write(self) -> None:
-        place, at = self.size - self._used, 0
-        while at < self._used:
-            try:
-                at += os.pwrite(self._handle, self._view[at : self._used], place + at)
-            except OSError as problem:
-                flags = fcntl.fcntl(self._handle, fcntl.F_GETFL)
-                past_cache = flags & getattr(os, "O_DIRECT", 0)
-                if problem.errno != errno.EINVAL or not past_cache:
-                    raise
-                fcntl.fcntl(self._handle, fcntl.F_SETFL, flags & ~past_cache)
-        self._used = 0
-
-    def close(self) -> None:
-        """Close the file; what was added since the last ``sync`` is lost."""
-        os.close(self._handle)

@@ -9,15 +9,15 @@ import numpy as np
 import pyarrow as pa
 
 from skyband.contract.rows import Faults
-from skyband.data.letters import LETTERS, CarriedColumns, row_letters
+from skyband.data.letters import CarriedColumns, row_letters
 from skyband.engine.intake import Intake, RowLimits
 from skyband.engine.per_group import make_synopsis
 from skyband.jobs.job import Job
-from skyband.jobs.local.posts import Fault
-from skyband.jobs.sinks.base import Sink, TableRows, written
+from skyband.jobs.local.posts import RowFault
+from skyband.jobs.sinks.base import Sink, TableRows
 from skyband.jobs.sinks.files import make_sink
 
-__all__ = ["BatchJudge", "Letters"]
+__all__ = ["BatchJudge", "letters_of", "letters_sink"]
 
 
 class BatchJudge:
@@ -43,17 +43,17 @@ class BatchJudge:
             if faults is not None:
                 yield name, intake, faults
 
-    def first_fault(self, source: str, table: pa.Table, clock: float) -> Fault | None:
+    def first_fault(self, source: str, table: pa.Table, clock: float) -> RowFault | None:
         """The first row that a query finds bad, and how many there are."""
         bad = np.zeros(table.num_rows, np.bool_)
-        first: Fault | None = None
+        first: RowFault | None = None
         for name, _, faults in self.faults(source, table, self.job.queries, clock):
             bad |= faults.mask
             for column, reason, mask in faults.tests:
                 row = int(np.flatnonzero(mask)[0])
                 if first is None or row < first.row:
                     value = _python(table[column][row]) if column in table.column_names else None
-                    first = Fault(row, column, f"{reason} ({value!r}) in query {name!r}", 0)
+                    first = RowFault(row, column, f"{reason} ({value!r}) in query {name!r}", 0)
         return None if first is None else first._replace(rows=int(bad.sum()))
 
     def letters(
@@ -100,21 +100,9 @@ def _python(value: pa.Scalar) -> Any:
         return value.value
 
 
-class Letters:
-    """Writes letters to the job's ``[dead_letters]``, if it has any."""
-
-    def __init__(self, job: Job) -> None:
-        self.sink: Sink[TableRows] | None = None
-        if job.dead_letters is not None and job.on_bad == "skip":
-            name = f"{job.name}-dead-letters"
-            self.sink = make_sink(job.dead_letters, "[dead_letters]", job.name, name, "json")
-
-    def open(self, run: str) -> None:
-        """Check that letters can be written."""
-        if self.sink is not None:
-            self.sink.open(run)
-
-    def write(self, batch: int, letters: pa.Table) -> None:
-        """Write the letters of a batch; a sink leaves out a batch that it has."""
-        if self.sink is not None and letters.num_rows:
-            written(self.sink, batch, TableRows([letters], LETTERS))
+def letters_sink(job: Job) -> Sink[TableRows] | None:
+    """The job's ``[dead_letters]``, if it has any."""
+    if job.dead_letters is None or job.on_bad == "raise":
+        return None
+    name = f"{job.name}-dead-letters"
+    return make_sink(job.dead_letters, "[dead_letters]", job.name, name, "json")

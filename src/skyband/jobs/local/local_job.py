@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -23,10 +22,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
 
+import numpy as np
 import pyarrow as pa
 
-from skyband.answers.answer import Answer
-from skyband.answers.changes import Kinds
+from skyband.answers.answer import Answer, with_edges
 from skyband.data.ipc import table_to_bytes
 from skyband.data.letters import LETTERS, refuse
 from skyband.embedded.monitor import Monitor
@@ -35,13 +34,12 @@ from skyband.errors import DataError, EngineError, SkybandError
 from skyband.jobs.job import Job
 from skyband.jobs.limits import row_limits
 from skyband.jobs.local.checkpoint import Batch, Checkpoint
-from skyband.jobs.local.journal import PackedRows
-from skyband.jobs.local.letters import BatchJudge, Letters, letters_of
+from skyband.jobs.local.letters import BatchJudge, letters_of, letters_sink
 from skyband.jobs.local.posts import (
     AppliedPost,
     Inbox,
     KeyReused,
-    PostedRows,
+    PostedSource,
     PostKeys,
     PostRefused,
     Request,
@@ -56,7 +54,7 @@ from skyband.jobs.sinks.files import sink_of
 from skyband.jobs.stopping import Stop
 from skyband.window import CountWindow, parse_duration
 
-__all__ = ["BatchOutcome", "JobProgress", "LocalJob", "Observer", "rows_for", "run_local"]
+__all__ = ["BatchOutcome", "LocalJob", "run_local"]
 
 log = logging.getLogger("skyband.jobs")
 
@@ -138,7 +136,7 @@ class BatchOutcome:
 
 
 @dataclass
-class Group:
+class BatchGroup:
     """Batches that are entered together, and the requests that wait for it."""
 
     outcomes: list[BatchOutcome] = field(default_factory=list)
@@ -202,7 +200,7 @@ class LocalJob:
         shown = {name for name in job.sinks if not (self.observer and _is_console(job, name))}
         self.sinks: dict[str, Sink[TableRows]] = {name: sink_of(job, name) for name in shown}
         self.limits = row_limits(job, self.sinks)
-        self.judge, self.letters = BatchJudge(job, self.limits), Letters(job)
+        self.judge, self.letters = BatchJudge(job, self.limits), letters_sink(job)
         self.progress = JobProgress()
         self.places: dict[str, Place] = {name: each.first for name, each in self.sources.items()}
         self.batch, self.answers, self.unread = -1, 0, 0
@@ -257,9 +255,8 @@ class LocalJob:
             return
         self._replayed = True
         batches = self.checkpoint.batches(self.batch)
-        for sink in self.sinks.values():
+        for sink in (*self.sinks.values(), *([self.letters] if self.letters else [])):
             sink.open(self.checkpoint.run)
-        self.letters.open(self.checkpoint.run)
         answers = 0
         for batch in batches:
             answers = max(answers, batch.answers)
@@ -291,15 +288,15 @@ class LocalJob:
         group = self._requests(self.inbox.next())
         for name in self.monitor.board.in_turn(self._reading):
             try:
-                outcomes = self._read(name, last)
+                outcome = self._read(name, last)
             except Exception as problem:
                 if self.observer is None:
                     raise
                 self._reading.remove(name)
                 self.observer.stopped(name, problem)
                 continue
-            if outcomes:
-                group.outcomes += outcomes
+            if outcome is not None:
+                group.outcomes.append(outcome)
                 break
         if not group.outcomes and not group.replies:
             return False
@@ -321,72 +318,28 @@ class LocalJob:
     def _close(self) -> None:
         """Answer the last windows of a finite job, if it asks for that."""
         if self.job.trigger.get("close"):
-            self._commit(Group([self._apply(Batch(self.batch + 1), None)], stats=self.stats))
+            self._commit(BatchGroup([self._apply(Batch(self.batch + 1), None)], stats=self.stats))
 
     # Applying ----------------------------------------------------------------------------------
 
-    def _read(self, name: str, last: bool) -> list[BatchOutcome]:
-        """Read and apply the next batch of a source; empty if there is nothing new.
-
-        Where bad records are left out, a batch that no query can take is parted, until what is
-        left of it is one record: that one is left out.
-        """
+    def _read(self, name: str, last: bool) -> BatchOutcome | None:
+        """Read and apply the next batch of a source; None if there is nothing new."""
         source = self.sources[name]
-        while True:
-            found = source.take(self.places[name], last)
-            if found is None:
-                source.most = None
-                return []
-            table, end = found
-            unread = source.unread()
-            if unread.num_rows and self.job.on_bad == "raise":
-                refuse(unread, unread.num_rows)
-            batch = Batch(self.batch + 1, name, self.places[name], end)
-            try:
-                if source.journalled:
-                    outcomes = self._journalled(batch, table)
-                else:
-                    outcomes = [self._apply(batch, table)]
-            except (DataError, EngineError) as problem:
-                if self.job.on_bad == "raise":
-                    raise
-                half = table.num_rows // 2
-                if half and source.most != half:  # a source that cannot read less is asked once
-                    source.most = half
-                    continue
-                batch.skipped = str(problem)
-                outcomes = [self._apply(batch, table)]
-            source.most = None if source.most is None else source.most * 4
-            return outcomes
+        read = source.take(self.places[name], last)
+        if read is None:
+            return None
+        table, end = read
+        unread = source.unread()
+        if unread.num_rows and self.job.on_bad == "raise":
+            refuse(unread, unread.num_rows)
+        batch = Batch(self.batch + 1, name, self.places[name], end)
+        if source.journalled:
+            batch.rows, batch.unread = table_to_bytes(table), unread.to_pylist()
+        return self._apply(batch, table)
 
-    def _journalled(self, batch: Batch, table: pa.Table) -> list[BatchOutcome]:
-        """Apply rows that cannot be read again, in as many parts as are needed."""
-        assert batch.source is not None
-        batch.unread = self.sources[batch.source].unread().to_pylist()
-        outcomes: list[BatchOutcome] = []
-        parts = deque([table])
-        while parts:
-            part = parts.popleft()
-            one = Batch(self.batch + 1, batch.source, clock=batch.clock)
-            one.begin, one.end, one.unread = batch.begin, batch.end, batch.unread
-            one.rows = PackedRows.of(table_to_bytes(part))
-            try:
-                outcomes.append(self._apply(one, part))
-            except (DataError, EngineError) as problem:
-                if self.job.on_bad == "raise":
-                    raise
-                half = part.num_rows // 2
-                if half:
-                    parts.extendleft([part.slice(half), part.slice(0, half)])
-                    continue
-                one.skipped = str(problem)
-                outcomes.append(self._apply(one, part))
-            batch.unread = []
-        return outcomes
-
-    def _requests(self, requests: Sequence[Request]) -> Group:
+    def _requests(self, requests: Sequence[Request]) -> BatchGroup:
         """Apply requests."""
-        group = Group()
+        group = BatchGroup()
         for request in requests:
             try:
                 reply, outcome = self._request(request)
@@ -403,11 +356,11 @@ class LocalJob:
             known = self.keys.check(request.key, request.digest)
             if known is not None:
                 return known.reply, None
-        batch = Batch(self.batch + 1, request.source, rows=request.packed)
+        batch = Batch(self.batch + 1, request.source, rows=request.rows)
         find = partial(self.judge.first_fault, request.source, request.table, batch.clock)
         before = self._stats
         try:
-            outcome = self._apply(batch, request.table)
+            outcome = self._apply(batch, request.table, whole=True)
         except DataError as problem:
             raise PostRefused(str(problem), find()) from None
         except SkybandError as problem:
@@ -432,29 +385,34 @@ class LocalJob:
         if batch.rows is None:
             return self._apply(batch, source.again(batch.begin, batch.end))
         where = f"[sources.{batch.source}]" if batch.source else "[source]"
-        table = rows_again(where, batch.rows.rows, source.columns)
+        table = rows_again(where, batch.rows, source.columns)
         if batch.request is not None and "key" in batch.request:
             told = batch.request
             self.keys.add(told["key"], AppliedPost(told["digest"], batch.clock, told["reply"]))
         return self._apply(batch, table)
 
-    def _apply(self, batch: Batch, table: pa.Table | None) -> BatchOutcome:
-        """Apply a batch in memory. If that raises an error, nothing has changed."""
+    def _apply(self, batch: Batch, table: pa.Table | None, whole: bool = False) -> BatchOutcome:
+        """Apply a batch in memory. If that raises an error, nothing has changed.
+
+        Where bad records are left out, a row that no query can take is one, unless the batch is
+        applied as a ``whole`` or not at all.
+        """
         outcome, name, before = BatchOutcome(batch), batch.source, self._stats
         if table is None:
             outcome.answers = self.monitor.flush()
-        elif table.num_rows and batch.skipped is None:
-            self.monitor.board.limit(self.limits, batch.clock)
-            outcome.answers = self.monitor.push({name: table} if name else table)
-        rows = 0 if table is None else table.num_rows
-        self._stats = self._counted() if rows or table is None else before
-        if table is not None:
+            rows, self._stats = 0, self._counted()
+        else:
             assert name is not None
-            outcome.letters = self._letters_of(batch, table, before)
+            rows, refused = table.num_rows, dict[int, str]()
+            if rows:
+                self.monitor.board.limit(self.limits, batch.clock)
+                parted = not whole and self.job.on_bad == "skip"
+                outcome.answers, refused = self._push(name, table, parted)
+                self._stats = self._counted()
+            outcome.letters = self._letters_of(batch, table, refused, before)
             lost = len(batch.unread) if batch.rows else self.sources[name].unread().num_rows
-            lost += rows if batch.skipped is not None else 0
-            self.unread += lost
-            self.progress.unread += lost
+            self.unread += lost + len(refused)
+            self.progress.unread += lost + len(refused)
             self.places[name] = batch.end
             self.rows[name] += rows
             if self.observer is not None:
@@ -464,6 +422,30 @@ class LocalJob:
         self.batch, batch.answers = batch.number, self.answers
         self._note(rows, outcome.answers)
         return outcome
+
+    def _push(
+        self, name: str, table: pa.Table, parted: bool
+    ) -> tuple[list[Answer], dict[int, str]]:
+        """The answers of rows; and why rows were left out that no query can take, by their place.
+
+        What is refused is halved until one row is left. After a crash it ends in the same way.
+        """
+        answers, refused = list[Answer](), dict[int, str]()
+        parts = [(0, table.num_rows)]
+        while parts:
+            first, rows = parts.pop()
+            part = table.slice(first, rows)
+            try:
+                answers += self.monitor.push({name: part} if name else part)
+            except (DataError, EngineError) as problem:
+                if not parted:
+                    raise
+                half = rows // 2
+                if half:
+                    parts += [(first + half, rows - half), (first, half)]
+                else:
+                    refused[first] = str(problem)
+        return answers, refused
 
     def _note(self, rows: int, answers: Sequence[Answer]) -> None:
         progress, stats = self.progress, self._stats.values()
@@ -477,9 +459,11 @@ class LocalJob:
             if answer.table.num_rows:
                 progress.newest[answer.name or next(iter(self.job.queries))] = answer
 
-    def _letters_of(self, batch: Batch, table: pa.Table, before: Mapping[str, Any]) -> pa.Table:
+    def _letters_of(
+        self, batch: Batch, table: pa.Table, refused: Mapping[int, str], before: Mapping[str, Any]
+    ) -> pa.Table:
         """The dead letters of a batch; none if the job has no place for them."""
-        if self.letters.sink is None:
+        if self.letters is None:
             return LETTERS.empty_table()
         assert batch.source is not None
         source = self.sources[batch.source]
@@ -487,17 +471,19 @@ class LocalJob:
             unread, origin = source.unread(), source.origin()
         else:
             unread, origin = pa.Table.from_pylist(batch.unread, LETTERS), {}
+        found = [unread]
+        if refused:
+            rows = list(refused)
+            found.append(letters_of(batch.source, table, rows, list(refused.values()), origin))
+            others = np.ones(table.num_rows, np.bool_)
+            others[rows] = False
+            table = table.filter(pa.array(others))
+            origin = {column: values.filter(pa.array(others)) for column, values in origin.items()}
         now = self._stats
         worse = [name for name in now if now[name]["rows_bad"] > before[name]["rows_bad"]]
-        given = batch.source, table
-        if batch.skipped is not None:
-            reasons = [batch.skipped] * table.num_rows
-            bad = letters_of(*given, list(range(table.num_rows)), reasons, origin)
-        elif worse:
-            bad = self.judge.letters(*given, worse, origin, batch.clock)
-        else:
-            return unread
-        return pa.concat_tables([unread, bad])
+        if worse:
+            found.append(self.judge.letters(batch.source, table, worse, origin, batch.clock))
+        return pa.concat_tables(found)
 
     def _latest(self, clock: float) -> int:
         """The greatest time that is not too far ahead of the clock, in ticks."""
@@ -506,7 +492,7 @@ class LocalJob:
 
     # Entering ----------------------------------------------------------------------------------
 
-    def _commit(self, group: Group) -> None:
+    def _commit(self, group: BatchGroup) -> None:
         """Enter batches and write what came of them; of a served job in another thread."""
         if self._pool is None:
             self._enter(group)
@@ -520,7 +506,7 @@ class LocalJob:
         if flight is not None:
             flight.result()
 
-    def _enter(self, group: Group) -> None:
+    def _enter(self, group: BatchGroup) -> None:
         if group.outcomes:
             self.checkpoint.enter([outcome.batch for outcome in group.outcomes])
         for outcome in group.outcomes:
@@ -543,7 +529,8 @@ class LocalJob:
             mine = [answer for answer in outcome.answers if answer.name in (None, name)]
             if mine or outcome.batch.rows is None:
                 written(sink, number, rows_for(self.job, name, mine))
-        self.letters.write(number, outcome.letters)
+        if self.letters is not None and outcome.letters.num_rows:
+            written(self.letters, number, TableRows([outcome.letters], LETTERS))
 
     # Rows --------------------------------------------------------------------------------------
 
@@ -646,7 +633,7 @@ class LocalJob:
 
 
 def _is_posted(source: LocalSource) -> bool:
-    return isinstance(source, PostedRows)
+    return isinstance(source, PostedSource)
 
 
 def _is_console(job: Job, name: str) -> bool:
@@ -661,18 +648,10 @@ def rows_for(job: Job, query: str, answers: list[Answer]) -> TableRows:
         tables = [answer.table for answer in answers]
     else:
         kinds = None if isinstance(asked, bool) else asked
-        found = (_changes(answer, kinds) for answer in answers)
-        tables = [table for table in found if table.num_rows]
+        changes = (
+            with_edges(answer, answer.changes if kinds is None else answer.alerts(kinds))
+            for answer in answers
+        )
+        tables = [table for table in changes if table.num_rows]
     schema = tables[0].schema if tables else pa.schema([])
     return TableRows(tables, schema)
-
-
-def _changes(answer: Answer, kinds: Kinds | None) -> pa.Table:
-    """The changes of an answer, with the edges of its window; of some kinds, with their rows."""
-    found = answer.changes if kinds is None else answer.alerts(kinds)
-    edges = {
-        name: pa.array([value] * found.num_rows, answer.table.schema.field(name).type)
-        for name, value in (("window_start", answer.start), ("window_end", answer.end))
-    }
-    fields = [answer.table.schema.field(name) for name in edges]
-    return pa.table([*edges.values(), *found.columns], schema=pa.schema([*fields, *found.schema]))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import time
-from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
@@ -23,18 +22,7 @@ from skyband.jobs.job import JobSection
 from skyband.jobs.local.source import ColumnChoice, LocalSource, Place
 from skyband.jobs.places import client_options, require_kafka
 
-__all__ = [
-    "KafkaSource",
-    "ReaderError",
-    "Records",
-    "Socket",
-    "TopicReader",
-    "binary",
-    "check_messages",
-]
-
-# Reads a Kafka topic for a local job, with the client confluent-kafka ----------------------------
-
+__all__ = ["KafkaSource", "Records", "SocketSource", "binary", "check_messages"]
 
 _UNREACHABLE = "Kafka cannot be reached"
 _UNREADABLE = "Kafka cannot be read"
@@ -48,10 +36,6 @@ _STEP = 1 << 9
 their memory is used again at once: a whole batch at a time takes three times as long."""
 _TEXT = 1 << 28
 """Bytes after which a batch has enough, whatever the number of its records."""
-
-
-class ReaderError(Exception):
-    """A client cannot do what it was asked for."""
 
 
 @dataclass(frozen=True)
@@ -68,19 +52,19 @@ class Records:
     def __len__(self) -> int:
         return len(self.offset)
 
-    def ends(self) -> dict[int, int]:
+    def ends(self) -> dict[str, int]:
         """The offset after the last record, for each partition that has some."""
         if not len(self):
             return {}
         last = np.full(int(self.partition.max()) + 1, -1, np.int64)
         last[self.partition] = self.offset  # of several rows, the last one stays
-        return {int(part): int(last[part]) + 1 for part in np.flatnonzero(last >= 0)}
+        return {str(part): int(last[part]) + 1 for part in np.flatnonzero(last >= 0)}
 
-    def before(self, ends: Mapping[int, int]) -> Records:
+    def before(self, ends: Mapping[str, int]) -> Records:
         """The records of these partitions before these offsets."""
         kept = np.zeros(len(self), np.bool_)
         for part, end in ends.items():
-            kept |= (self.partition == part) & (self.offset < end)
+            kept |= (self.partition == int(part)) & (self.offset < end)
         if kept.all():
             return self
         return Records(self.values.filter(pa.array(kept)), self.partition[kept], self.offset[kept])
@@ -94,124 +78,6 @@ class Records:
             np.concatenate([np.zeros(0, np.int64), *(part.offset for part in parts)]),
             full,
         )
-
-
-class TopicReader:
-    """A consumer of one topic. Waiting times are in seconds; what fails raises ``ReaderError``."""
-
-    def __init__(self, topic: str, options: Mapping[str, Any]) -> None:
-        self.topic = topic
-        self.ended: dict[int, int] = {}
-        """Offsets at which there was nothing more to read, by partition."""
-        self._next: dict[int, int] = {}
-        """The next offset of each partition."""
-        self._kafka = require_kafka()
-        if not options["group.id"]:  # at which the client would end the process
-            raise ReaderError(f"{_REFUSED}: group.id must not be empty")
-        try:
-            self._consumer = self._kafka.Consumer(dict(options))
-        except self._kafka.KafkaException as problem:
-            raise ReaderError(f"{_REFUSED}: {_reason(problem)}") from problem
-        except (TypeError, ValueError) as problem:
-            raise ReaderError(f"{_REFUSED}: {problem}") from problem
-
-    def partitions(self, seconds: float) -> list[int]:
-        """The partitions of the topic."""
-        try:
-            topic = self._consumer.list_topics(self.topic, timeout=seconds).topics[self.topic]
-        except self._kafka.KafkaException as problem:
-            raise ReaderError(f"{_UNREACHABLE}: {_reason(problem)}") from problem
-        if topic.error is not None:
-            raise ReaderError(f"the topic {self.topic!r} cannot be read: {topic.error.str()}")
-        return list(topic.partitions)
-
-    def edges(self, partition: int, seconds: float) -> tuple[int, int]:
-        """The first offset of a partition, and the one after its last."""
-        place = self._kafka.TopicPartition(self.topic, partition)
-        try:
-            low, high = self._consumer.get_watermark_offsets(place, timeout=seconds)
-        except self._kafka.KafkaException as problem:
-            raise ReaderError(f"{_UNREACHABLE}: {_reason(problem)}") from problem
-        return low, high
-
-    def assign(self, places: Mapping[int, int]) -> None:
-        """Read these partitions from these offsets on."""
-        self.ended.clear()
-        self._next = dict(places)
-        self._consumer.assign(
-            [self._kafka.TopicPartition(self.topic, part, row) for part, row in places.items()]
-        )
-
-    def fetch(self, most: int, seconds: float, until: Mapping[int, int] | None) -> Records:
-        """The next records, at most so many; fewer if no more come in time.
-
-        It does not wait for more once the partitions are read up to the offsets of ``until``.
-        """
-        parts: list[Records] = []
-        rows = size = 0
-        latest = time.monotonic() + seconds
-        while rows < most and size < _TEXT:
-            step = min(_STEP, most - rows)
-            messages = self._consume(step, 0.0)
-            if not messages:
-                if until is not None and self._is_at(until):
-                    break
-                # If there is an end to notice, any message wakes it up; otherwise many at a time.
-                left = max(0.0, latest - time.monotonic())
-                messages = self._consume(step if until is None else 1, left)
-            if not messages:
-                break
-            parts.append(self._records(messages))
-            rows += len(parts[-1])
-            size += parts[-1].values.nbytes
-            self._next |= parts[-1].ends()
-        return Records.concat(parts, full=rows == most or size >= _TEXT)
-
-    def _is_at(self, ends: Mapping[int, int]) -> bool:
-        """Whether everything before these offsets was read."""
-        return all(
-            self._next.get(part, end) >= end or self.ended.get(part, -1) >= end
-            for part, end in ends.items()
-        )
-
-    def _consume(self, most: int, seconds: float) -> list[Any]:
-        """Messages that are there, or that come in time."""
-        try:
-            return list(self._consumer.consume(most, seconds))
-        except self._kafka.KafkaException as problem:
-            raise ReaderError(f"{_UNREADABLE}: {_reason(problem)}") from problem
-
-    def _records(self, messages: list[Any]) -> Records:
-        """The records among messages; notes where a partition ends."""
-        good = [message for message in messages if message.error() is None]
-        if len(good) < len(messages):
-            for message in messages:
-                self._note(message)
-        return Records(
-            binary([message.value() for message in good]),
-            np.array([message.partition() for message in good], np.int32),
-            np.array([message.offset() for message in good], np.int64),
-        )
-
-    def _note(self, message: Any) -> None:
-        fault, codes = message.error(), self._kafka.KafkaError
-        if fault is None:
-            return
-        if fault.code() == codes._PARTITION_EOF:  # noqa: SLF001  its name
-            self.ended[message.partition()] = message.offset()
-        elif fault.code() == codes._AUTO_OFFSET_RESET:  # noqa: SLF001
-            raise ReaderError(_REMOVED)
-        elif fault.fatal():
-            raise ReaderError(f"{_UNREADABLE}: {fault.str()}")
-
-    def close(self) -> None:
-        """Leave the brokers."""
-        self._consumer.close()
-
-
-def _reason(problem: Any) -> str:
-    """What the client says about a problem."""
-    return str(problem.args[0].str())
 
 
 def binary(values: Sequence[bytes | None]) -> pa.Array:
@@ -303,9 +169,6 @@ class _Messages(LocalSource):
         self._unread = unread(self.name, carried, pa.table({RAW: raw.take(wrong), **beside}))
         return self.chosen.of(pa.Table.from_batches([read]).filter(good))
 
-    @abstractmethod
-    def take(self, place: Place, last: bool) -> tuple[pa.Table, Place] | None: ...
-
 
 class KafkaSource(_Messages):
     """A topic. A place is the next offset of each partition; offsets are kept in the checkpoint."""
@@ -316,18 +179,23 @@ class KafkaSource(_Messages):
         super().__init__(where, section, name)
         self.topic = section["topic"]
         self.starting = section["starting"] or "earliest"
-        options = {
-            "bootstrap.servers": section["servers"],
-            "group.id": "skyband",
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-            "isolation.level": "read_committed",
-            "auto.offset.reset": "error",  # and not on with what comes next, without a word
-            **_AHEAD,
-            **client_options(section),
-        }
-        with self._named():
-            self.reader = TopicReader(self.topic, options)
+        self._kafka = require_kafka()
+        self._consumer = self._connected(
+            {
+                "bootstrap.servers": section["servers"],
+                "group.id": "skyband",
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "isolation.level": "read_committed",
+                "auto.offset.reset": "error",  # and not on with what comes next, without a word
+                **_AHEAD,
+                **client_options(section),
+            }
+        )
+        self._next: dict[str, int] = {}
+        """The offset from which the client reads on, by partition."""
+        self._ended: dict[str, int] = {}
+        """Offsets at which there was nothing more to read, by partition."""
         self._at: dict[str, int] | None = None
         self._known: dict[str, int] = {}
         """The offsets after the last records when the job began. One that runs once stops there."""
@@ -341,10 +209,12 @@ class KafkaSource(_Messages):
         ends = self._ends(begin) if last else None
         if ends is not None and all(begin[part] >= ends[part] for part in begin):
             return None
-        self._seek(begin)
+        if self._at != begin:
+            self._assign(begin)
         until = time.monotonic() + _SECONDS
         records = self._records(ends)
-        while ends is not None and not len(records) and not self._read_up_to(begin, ends):
+        # The last offsets may belong to no record.
+        while ends is not None and not len(records) and not self._is_at(ends):
             if time.monotonic() > until:
                 raise EngineError(
                     f"{self.where} Kafka sent nothing of {self.topic!r} for {_SECONDS:.0f} s, but "
@@ -355,35 +225,38 @@ class KafkaSource(_Messages):
             return None
         if records.full:
             self._ahead = self._pool.submit(self._fetch, ends)
-        end = begin | {str(part): row for part, row in records.ends().items()}
-        self._at = end
-        return self._read(records), end
+        self._at = begin | records.ends()
+        return self._read(records), self._at
 
     def again(self, begin: Place, end: Place) -> pa.Table:
         """The records between two places."""
         first = self._begin() if begin is None else dict(begin)
-        wanted = {int(part): upto for part, upto in end.items() if first[part] < upto}
-        self._seek({str(part): first[str(part)] for part in wanted}, whole=False)
-        found = []
+        wanted = {part: upto for part, upto in end.items() if first[part] < upto}
+        self._assign({part: first[part] for part in wanted})
+        parts = []
         until = time.monotonic() + _SECONDS
         while wanted:
-            read = self._records(end)
-            found.append(read.before(wanted))
-            for part, upto in found[-1].ends().items():
+            records = self._records(end)
+            parts.append(records.before(wanted))
+            for part, upto in parts[-1].ends().items():
                 if upto == wanted[part]:
                     del wanted[part]
-            if time.monotonic() > until or self._passed(wanted, read):
+            ends = records.ends()
+            # What comes after a record was read, or there is nothing after it: it is gone.
+            gone = any(max(ends.get(part, -1), self._ended.get(part, -1) + 1) > upto
+                       for part, upto in wanted.items())  # fmt: skip
+            if gone or time.monotonic() > until:
                 raise EngineError(
                     f"{self.where} the records of {self.topic!r} up to {end} are no longer there; "
                     "the topic was deleted or its retention is too short"
                 )
         self._at = None
-        return self._read(Records.concat(found))
+        return self._read(Records.concat(parts))
 
     def close(self) -> None:
         """Leave the brokers."""
         self._pool.shutdown()
-        self.reader.close()
+        self._consumer.close()
 
     def _read(self, records: Records) -> pa.Table:
         def origin() -> dict[str, pa.Array]:
@@ -395,46 +268,30 @@ class KafkaSource(_Messages):
 
         return self._table(records.values, origin)
 
-    def _records(self, ends: Mapping[str, int] | None) -> Records:
-        """The next records, at most ``rows_per_batch``."""
-        ahead, self._ahead = self._ahead, None
-        return self._fetch(ends) if ahead is None else ahead.result()
+    # Places ------------------------------------------------------------------------------------
 
-    def _fetch(self, ends: Mapping[str, int] | None) -> Records:
-        until = None if ends is None else {int(part): end for part, end in ends.items()}
-        with self._named():
-            most = min(self.rows_per_batch, self.most or self.rows_per_batch)
-            return self.reader.fetch(most, _PATIENCE, until)
-
-    def _read_up_to(self, begin: Mapping[str, int], ends: Mapping[str, int]) -> bool:
-        """Whether there is nothing more to read; the last offsets may belong to no record."""
-        ended = self.reader.ended
-        return all(max(begin[part], ended.get(int(part), -1)) >= end for part, end in ends.items())
-
-    def _passed(self, wanted: Mapping[int, int], read: Records) -> bool:
-        """Whether a record is gone: what comes after it was read, or there is nothing after it."""
-        ends, ended = read.ends(), self.reader.ended
-        return any(
-            ends.get(part, -1) > upto or ended.get(part, -1) >= upto
-            for part, upto in wanted.items()
-        )
-
-    def _seek(self, at: dict[str, int], whole: bool = True) -> None:
-        if whole and self._at == at:
-            return
+    def _assign(self, places: dict[str, int]) -> None:
+        """Read these partitions from these offsets on."""
         if self._ahead is not None:
             wait([self._ahead])
             self._ahead = None
-        with self._named():
-            self.reader.assign({int(part): row for part, row in at.items()})
+        self._ended.clear()
+        self._next = dict(places)
+        self._consumer.assign([self._partition(part, row) for part, row in places.items()])
+
+    def _partition(self, part: str, offset: int = -1) -> Any:
+        return self._kafka.TopicPartition(self.topic, int(part), offset)
 
     def _begin(self) -> dict[str, int]:
         """The first offset of each partition that the job reads."""
-        with self._named():
-            parts = self.reader.partitions(_SECONDS)
-        low, high = self._edges(list(map(str, parts)))
-        self._known = high
-        return high if self.starting == "latest" else low
+        with self._named(_UNREACHABLE):
+            topics = self._consumer.list_topics(self.topic, timeout=_SECONDS).topics
+        topic = topics[self.topic]
+        if topic.error is not None:
+            told = f"the topic {self.topic!r} cannot be read: {topic.error.str()}"
+            raise EngineError(f"{self.where} {told}")
+        low, self._known = self._edges(list(map(str, topic.partitions)))
+        return self._known if self.starting == "latest" else low
 
     def ends(self, begin: Mapping[str, int]) -> dict[str, int]:
         """The offset after the last one of each partition, now."""
@@ -447,21 +304,102 @@ class KafkaSource(_Messages):
         return self._known
 
     def _edges(self, parts: Sequence[str]) -> tuple[dict[str, int], dict[str, int]]:
-        with self._named():
-            edges = {part: self.reader.edges(int(part), _SECONDS) for part in parts}
-        low = {part: edge[0] for part, edge in edges.items()}
-        return low, {part: edge[1] for part, edge in edges.items()}
+        """The first offset of each partition, and the one after its last."""
+        with self._named(_UNREACHABLE):
+            edges = {
+                part: self._consumer.get_watermark_offsets(self._partition(part), timeout=_SECONDS)
+                for part in parts
+            }
+        return {part: low for part, (low, _) in edges.items()}, {
+            part: high for part, (_, high) in edges.items()
+        }
+
+    def _is_at(self, ends: Mapping[str, int]) -> bool:
+        """Whether everything before these offsets was read."""
+        return all(
+            max(self._next.get(part, end), self._ended.get(part, -1)) >= end
+            for part, end in ends.items()
+        )
+
+    # Records -----------------------------------------------------------------------------------
+
+    def _records(self, ends: Mapping[str, int] | None) -> Records:
+        """The next records, at most ``rows_per_batch``."""
+        ahead, self._ahead = self._ahead, None
+        return self._fetch(ends) if ahead is None else ahead.result()
+
+    def _fetch(self, ends: Mapping[str, int] | None) -> Records:
+        """The next records; fewer if no more come in time, or if there are no more up to ``ends``.
+
+        Without ``ends`` it waits for more in any case.
+        """
+        parts: list[Records] = []
+        rows = size = 0
+        latest = time.monotonic() + _PATIENCE
+        while rows < self.rows_per_batch and size < _TEXT:
+            step = min(_STEP, self.rows_per_batch - rows)
+            messages = self._consume(step, 0.0)
+            if not messages:
+                if ends is not None and self._is_at(ends):
+                    break
+                # If there is an end to notice, any message wakes it up; otherwise many at a time.
+                left = max(0.0, latest - time.monotonic())
+                messages = self._consume(step if ends is None else 1, left)
+            if not messages:
+                break
+            parts.append(self._good(messages))
+            rows += len(parts[-1])
+            size += parts[-1].values.nbytes
+            self._next |= parts[-1].ends()
+        return Records.concat(parts, full=rows == self.rows_per_batch or size >= _TEXT)
+
+    def _consume(self, most: int, seconds: float) -> list[Any]:
+        """Messages that are there, or that come in time."""
+        with self._named(_UNREADABLE):
+            return list(self._consumer.consume(most, seconds))
+
+    def _good(self, messages: list[Any]) -> Records:
+        """The records among messages; notes where a partition ends."""
+        good = [message for message in messages if message.error() is None]
+        for message in messages if len(good) < len(messages) else ():
+            if message.error() is not None:
+                self._note(message, message.error())
+        return Records(
+            binary([message.value() for message in good]),
+            np.array([message.partition() for message in good], np.int32),
+            np.array([message.offset() for message in good], np.int64),
+        )
+
+    def _note(self, message: Any, fault: Any) -> None:
+        codes = self._kafka.KafkaError
+        if fault.code() == codes._PARTITION_EOF:  # noqa: SLF001  its name
+            self._ended[str(message.partition())] = message.offset()
+        elif fault.code() == codes._AUTO_OFFSET_RESET:  # noqa: SLF001
+            raise EngineError(f"{self.where} {_REMOVED}")
+        elif fault.fatal():
+            raise EngineError(f"{self.where} {_UNREADABLE}: {fault.str()}")
+
+    # Problems ----------------------------------------------------------------------------------
+
+    def _connected(self, options: dict[str, Any]) -> Any:
+        if not options["group.id"]:  # at which the client would end the process
+            raise EngineError(f"{self.where} {_REFUSED}: group.id must not be empty")
+        with self._named(_REFUSED):
+            try:
+                return self._kafka.Consumer(options)
+            except (TypeError, ValueError) as problem:
+                raise EngineError(f"{self.where} {_REFUSED}: {problem}") from problem
 
     @contextmanager
-    def _named(self) -> Iterator[None]:
-        """Problems of the client, with the name of the source."""
+    def _named(self, what: str) -> Iterator[None]:
+        """Problems of the client, with the name of the source and what could not be done."""
         try:
             yield
-        except ReaderError as problem:
-            raise EngineError(f"{self.where} {problem}") from problem
+        except self._kafka.KafkaException as problem:
+            raise EngineError(f"{self.where} {what}: {problem.args[0].str()}") from problem
 
 
-class Socket(_Messages):
+class SocketSource(_Messages):
     """Lines from a socket. They cannot be read again, so they stand in the checkpoint."""
 
     first = 0
@@ -480,10 +418,6 @@ class Socket(_Messages):
         if not lines:
             return None
         return self._table(binary(lines), dict), place + len(lines)
-
-    def again(self, begin: Place, end: Place) -> pa.Table:
-        """Never called: what a socket sent stands in the checkpoint."""
-        raise EngineError(f"{self.where} a socket cannot be read again")
 
     def close(self) -> None:
         """Close the connection."""

@@ -19,25 +19,24 @@ from skyband.embedded.sources import sound
 from skyband.errors import EngineError
 from skyband.jobs.ddl import arrow_schema
 from skyband.jobs.job import JobSection
-from skyband.jobs.local.journal import PackedRows
 from skyband.jobs.local.source import LocalSource, Place
 
 __all__ = [
     "AppliedPost",
     "Busy",
-    "Fault",
     "Inbox",
     "KeyReused",
     "PostKeys",
     "PostRefused",
-    "PostedRows",
+    "PostedSource",
     "Request",
+    "RowFault",
     "reply_of",
     "rows_again",
-]  # fmt: skip
+]
 
 
-class PostedRows(LocalSource):
+class PostedSource(LocalSource):
     """A source whose rows are posted. They come by way of the job's ``Inbox``."""
 
     first = None
@@ -51,15 +50,11 @@ class PostedRows(LocalSource):
         """Nothing: rows are handed over, not read."""
         return None
 
-    def again(self, begin: Place, end: Place) -> pa.Table:
-        """Never called: what was posted stands in the checkpoint."""
-        raise EngineError(f"{self.where} rows that were posted cannot be read again")
-
 
 # Requests -----------------------------------------------------------------------------------------
 
 
-class Fault(NamedTuple):
+class RowFault(NamedTuple):
     """The first bad row of a request."""
 
     row: int
@@ -72,7 +67,7 @@ class Fault(NamedTuple):
 class PostRefused(Exception):  # noqa: N818
     """Rows that a query finds bad; nothing was applied."""
 
-    def __init__(self, message: str, fault: Fault | None = None) -> None:
+    def __init__(self, message: str, fault: RowFault | None = None) -> None:
         super().__init__(message)
         self.row = None if fault is None else fault.row
         self.column = None if fault is None else fault.column
@@ -96,8 +91,8 @@ class Request:
     size: int
     key: str | None = None
     digest: str = ""
-    packed: PackedRows | None = None
-    """The rows as they will stand in the journal, if they were packed already."""
+    rows: bytes | memoryview | None = None
+    """The rows as they will stand in the journal; an Arrow stream."""
     done: Future[dict[str, Any]] = field(default_factory=Future)
 
 
@@ -106,7 +101,7 @@ Counts = Mapping[str, Mapping[str, int | float]]
 
 
 def reply_of(
-    table: pa.Table, before: Counts, now: Counts, fault: Callable[[], Fault | None]
+    table: pa.Table, before: Counts, now: Counts, fault: Callable[[], RowFault | None]
 ) -> dict[str, Any]:
     """The number of rows; how many were late or bad, if any, and the first reason.
 
@@ -149,12 +144,12 @@ class Inbox:
 
     def submit(self, request: Request) -> Future[dict[str, Any]]:
         """Hand rows to the job; the result is the reply, once the rows are safe on disk."""
-        if request.packed is None and not self.full(request.size):
-            request.packed = PackedRows.of(table_to_bytes(request.table))
+        if not self.full(request.size):
+            request.rows = table_to_bytes(request.table)
         with self._change:
             if self.failure is not None:
                 raise EngineError(self.failure)
-            if request.packed is None or self.full(request.size):
+            if request.rows is None or self.full(request.size):
                 raise Busy
             self._waiting.append(request)
             self._bytes += request.size
@@ -214,7 +209,7 @@ class Inbox:
                 request.done.set_exception(EngineError(failure))
 
 
-def rows_again(where: str, rows: memoryview, schema: pa.Schema | None) -> pa.Table:
+def rows_again(where: str, rows: bytes | memoryview, schema: pa.Schema | None) -> pa.Table:
     """Rows of the journal; raises EngineError if a source has other columns by now."""
     with pa.ipc.open_stream(pa.py_buffer(rows)) as reader:
         table = sound(reader.read_all())

@@ -17,16 +17,10 @@ import pyarrow as pa
 
 from skyband.data.computed import ComputedColumn
 from skyband.data.letters import LETTERS
-from skyband.errors import QueryError
+from skyband.errors import EngineError, QueryError
 from skyband.query.expressions import parse
 
-__all__ = [
-    "ColumnChoice",
-    "LocalSource",
-    "Needed",
-    "Place",
-    "SourceNeeds",
-]
+__all__ = ["ColumnChoice", "LocalSource", "Needed", "Place", "SourceNeeds"]
 
 # The ``columns`` of a source in a local job: names of columns, or arithmetic over them -----------
 
@@ -93,8 +87,6 @@ class LocalSource(ABC):
     """Whether its rows stand in the checkpoint, because they cannot be read again."""
     columns: pa.Schema | None = None
     """The columns that its rows have, if the job says it. They may be others at the next start."""
-    most: int | None = None
-    """At most so many rows in the next batch, whatever the job says; None for no further limit."""
 
     def read_by(self, readers: SourceNeeds) -> None:  # noqa: B027
         """Told once what the queries need."""
@@ -106,9 +98,9 @@ class LocalSource(ABC):
         ``last`` means that nothing will come later, so that nothing is left waiting.
         """
 
-    @abstractmethod
     def again(self, begin: Place, end: Place) -> pa.Table:
-        """The rows between two places, as they were read before."""
+        """The rows between two places, as they were read before; never of a journalled source."""
+        raise EngineError(f"{self.where} cannot be read again")
 
     def origin(self) -> dict[str, pa.Array]:
         """Where each row of the last batch came from, as columns of a dead letter."""

@@ -15,21 +15,16 @@ from skyband.errors import QueryError
 from skyband.jobs.ddl import arrow_schema
 from skyband.jobs.job import JobSection
 from skyband.jobs.local.files import FileSource, check_files, is_visible
-from skyband.jobs.local.messages import KafkaSource, Socket, check_messages
-from skyband.jobs.local.posts import PostedRows
+from skyband.jobs.local.messages import KafkaSource, SocketSource, check_messages
+from skyband.jobs.local.posts import PostedSource
 from skyband.jobs.local.source import ColumnChoice, LocalSource, Place
 
-__all__ = [
-    "Rate",
-    "check_source",
-    "known_columns",
-    "make_source",
-]
+__all__ = ["check_source", "known_columns", "make_source"]
 
 # A generated stream as a source of a local job ---------------------------------------------------
 
 
-class Rate(LocalSource):
+class RateSource(LocalSource):
     """Rows with a ``timestamp`` and a ``value`` that counts up, at a steady rate.
 
     A place is the moment at which the stream began, and the next value.
@@ -71,12 +66,12 @@ def make_source(name: str, section: JobSection, folder: Path) -> LocalSource:
     if section.kind == "files":
         return FileSource(where, section, folder / f"files-{name or 'source'}", name)
     if section.kind == "rate":
-        return Rate(where, section)
+        return RateSource(where, section)
     if section.kind == "kafka":
         return KafkaSource(where, section, name)
     if section.kind == "socket":
-        return Socket(where, section, name)
-    return PostedRows(where, section)
+        return SocketSource(where, section, name)
+    return PostedSource(where, section)
 
 
 def check_source(name: str, section: JobSection, serving: bool) -> None:
@@ -86,10 +81,8 @@ def check_source(name: str, section: JobSection, serving: bool) -> None:
         check_files(where, section)
     elif section.kind in ("kafka", "socket"):
         check_messages(where, section)
-    elif section.kind == "http":
-        arrow_schema(where, section["schema"])
-        if not serving:
-            raise QueryError(f"{where} of kind 'http' takes rows from a server: use skyband serve")
+    elif section.kind == "http" and not serving:
+        raise QueryError(f"{where} of kind 'http' takes rows from a server: use skyband serve")
     ColumnChoice(where, section["columns"])
     if section.kind != "files":
         known_columns(name, section)  # the columns that it chooses have to be there
@@ -104,7 +97,7 @@ def known_columns(name: str, section: JobSection) -> pa.Schema | None:
         first = next(filter(is_visible, paths_of(section["path"])), None)
         found = None if first is None else opened(first).schema
     elif section.kind == "rate":
-        found = Rate(where, section).schema
+        found = RateSource(where, section).schema
     elif section["format"] == "text":
         found = pa.schema([("value", pa.string())])
     elif section["format"] in (None, "json"):

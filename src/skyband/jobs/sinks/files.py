@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -33,11 +34,11 @@ from skyband.jobs.limits import YEARS
 from skyband.jobs.places import check_folder, folder_of
 from skyband.jobs.sinks.base import Sink, SinkRows
 from skyband.jobs.sinks.kafka import KafkaSink
-from skyband.jobs.sinks.postgres import Postgres
-from skyband.jobs.sinks.webhook import Webhook
+from skyband.jobs.sinks.postgres import PostgresSink
+from skyband.jobs.sinks.webhook import WebhookSink
 from skyband.window import CountWindow
 
-__all__ = ["Console", "FilesSink", "make_sink", "sink_of"]
+__all__ = ["ConsoleSink", "make_sink", "sink_of"]
 
 
 def sink_of(job: Job, name: str) -> Sink[Any]:
@@ -63,14 +64,14 @@ def make_sink(
     if section.kind == "postgres":
         writer = query if query == job else f"{job}/{query}"
         told = section["dsn"], section["dsn_env"], section["table"]
-        return Postgres(*told, writer, where, groups)
+        return PostgresSink(*told, writer, where, groups)
     if section.kind == "files":
         letters = where == "[dead_letters]"
         return FilesSink(where, section["path"], query, section["format"] or form, letters)
     if section.kind == "http":
-        return Webhook(where, section, job, query, groups)
+        return WebhookSink(where, section, job, query, groups)
     if section.kind == "console":
-        return Console(where, job, query, section["rows"])
+        return ConsoleSink(where, job, query, section["rows"])
     if section.kind == "kafka" and section["writer"] != "spark":
         return KafkaSink(where, section, query)
     from skyband.jobs.sinks import on_spark as spark_sinks
@@ -78,7 +79,7 @@ def make_sink(
     return spark_sinks.make_sink(section, where, query)
 
 
-class Console:
+class ConsoleSink:
     """Standard output, as JSON lines; at least once. ``most`` limits the rows of a batch."""
 
     refuses = (YEARS,)
@@ -166,16 +167,10 @@ class FilesSink:
                 self.system.delete_file(found.path)
 
 
-def _parquet(out: Any, rows: SinkRows) -> None:
-    with pa.parquet.ParquetWriter(out, rows.schema) as writer:
+def _tables(writer: Callable[..., Any], out: Any, rows: SinkRows) -> None:
+    with writer(out, rows.schema) as opened:
         for table in rows.tables():
-            writer.write_table(table)
-
-
-def _csv(out: Any, rows: SinkRows) -> None:
-    with pa.csv.CSVWriter(out, rows.schema) as writer:
-        for table in rows.tables():
-            writer.write_table(table)
+            opened.write_table(table)
 
 
 def _json(out: Any, rows: SinkRows) -> None:
@@ -185,7 +180,7 @@ def _json(out: Any, rows: SinkRows) -> None:
 
 
 _FORMS: Mapping[str, Callable[[Any, SinkRows], None]] = {
-    "parquet": _parquet,
-    "csv": _csv,
+    "parquet": partial(_tables, pa.parquet.ParquetWriter),
+    "csv": partial(_tables, pa.csv.CSVWriter),
     "json": _json,
 }

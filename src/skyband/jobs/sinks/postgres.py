@@ -30,7 +30,7 @@ from skyband.jobs.limits import NO_NUL, SIGNED, YEARS
 from skyband.jobs.places import check_table, dsn_of, require_psycopg
 from skyband.jobs.sinks.base import SinkRows
 
-__all__ = ["Postgres", "column_type"]
+__all__ = ["PostgresSink"]
 
 _TYPES: dict[str, tuple[Any, ...]] = {
     "boolean": (pa.types.is_boolean,),
@@ -60,7 +60,7 @@ def column_type(kind: pa.DataType) -> str:
     )
 
 
-class Postgres:
+class PostgresSink:
     """Writes the batches of one query into one table."""
 
     refuses = (NO_NUL, SIGNED, YEARS)

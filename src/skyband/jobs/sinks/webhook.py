@@ -30,7 +30,7 @@ from skyband.jobs.secrets import hidden
 from skyband.jobs.sinks.base import SinkRows
 from skyband.window import parse_duration
 
-__all__ = ["Webhook"]
+__all__ = ["WebhookSink"]
 
 _RETRIES = 5
 _TIMEOUT = "10 seconds"
@@ -42,7 +42,7 @@ _PASSING = (408, 425, 429)
 """Refusals that may pass, so that the message is sent again."""
 
 
-class Webhook:
+class WebhookSink:
     """Posts one message per window; at least once."""
 
     refuses = (YEARS,)
