@@ -1,4 +1,4 @@
-"""The rows of one side of a join by cells, and how this index moves on from window to window.
+"""The rows of one side of a join by cells.
 
 The rows of a side are in cells: rows of one cell agree in the join key and in all "diff" columns.
 Cells are numbered by key, so that those of key k are ``key_cells[k]`` to ``key_cells[k + 1]``.
@@ -37,84 +37,17 @@ class Index(NamedTuple):
     used: Ints  # the cells that have rows, ascending
 
 
-class LiveCells(NamedTuple):
-    """All live rows, cell by cell, kept between windows: numbers of rows, not positions.
-
-    Rows expire from the front of their cells. New ones are added behind, where a cell has room.
-    """
-
-    start: Ints
-    end: Ints
-    limit: Ints  # where a cell's room ends
-    rows: Ints
-    covered: int  # the number of the first row that is not in it yet
-
-
 @jit
-def moved_on(kept: LiveCells, cell: Ints, cells: int, expired: int, rebuilds: Ints) -> LiveCells:
-    """The index of all live rows, from that of an earlier window.
-
-    ``expired`` is the number of the first live row. The index is built anew if there are more cells
-    than before, or if a cell has no room left.
-    """
-    covered = max(kept.covered - expired, 0)
-    if len(kept.start) != cells or covered == 0:
-        return _built(cell, cells, expired, rebuilds)
-    for c in range(len(kept.start)):
-        while kept.start[c] < kept.end[c] and kept.rows[kept.start[c]] < expired:
-            kept.start[c] += 1
-    for row in range(covered, len(cell)):
-        c = cell[row]
-        if kept.end[c] == kept.limit[c]:
-            return _built(cell, cells, expired, rebuilds)
-        kept.rows[kept.end[c]] = row + expired
-        kept.end[c] += 1
-    return LiveCells(kept.start, kept.end, kept.limit, kept.rows, expired + len(cell))
-
-
-@jit
-def _built(cell: Ints, cells: int, expired: int, rebuilds: Ints) -> LiveCells:
-    """The index of all live rows, with room for as many again in each cell."""
-    rebuilds[0] += 1
-    order, offsets = order_by_code(cell, cells)
-    start = np.empty(cells, np.int64)
-    end = np.empty(cells, np.int64)
-    limit = np.empty(cells, np.int64)
-    room = 0
-    for c in range(cells):
-        size = offsets[c + 1] - offsets[c]
-        start[c] = room
-        end[c] = room + size
-        room += 2 * size + 4
-        limit[c] = room
-    rows = np.zeros(room, np.int64)
-    for c in range(cells):
-        for n in range(offsets[c], offsets[c + 1]):
-            rows[start[c] + n - offsets[c]] = order[n] + expired
-    return LiveCells(start, end, limit, rows, expired + len(cell))
-
-
-@jit
-def rows_from(kept: LiveCells, expired: int, low: int, size: int) -> Index:
-    """The rows from position ``low`` on, at most ``size``, as positions."""
-    start = np.empty(len(kept.start), np.int64)
-    end = np.empty(len(kept.start), np.int64)
-    rows = np.empty(size, np.int64)
-    used = np.empty(len(kept.start), np.int64)
-    found = 0
+def by_cell(side: CellSide, active: Ints) -> Index:
+    """The active rows of a side, cell by cell."""
+    order, starts = order_by_code(side.cell[active], len(side.cells))
+    used = np.empty(len(side.cells), np.int64)
     cells = 0
-    for c in range(len(kept.start)):
-        start[c] = found
-        for n in range(kept.start[c], kept.end[c]):
-            row = kept.rows[n] - expired
-            if row >= low:
-                rows[found] = row
-                found += 1
-        end[c] = found
-        if found > start[c]:
+    for c in range(len(side.cells)):
+        if starts[c] < starts[c + 1]:
             used[cells] = c
             cells += 1
-    return Index(start, end, rows, used[:cells])
+    return Index(starts[:-1].copy(), starts[1:].copy(), active[order], used[:cells])
 
 
 @jit
