@@ -51,7 +51,7 @@ __all__ = [
 # The guard against more live reports of one object in one stream than the query allows -----------
 
 
-Table = tuple[Hashes, Codes, Ints]
+Table = tuple[Hashes, Ints]
 
 
 def _fill(table: Table) -> int:
@@ -63,8 +63,7 @@ class Guard:
     """Remembers the panes of the last m reports of every (object, stream) in the window.
 
     An algorithm that drops reports which can never be answered also forgets that they existed, so
-    the check keeps its own memory: a hash, a counter and m panes per live pair, with one look-up
-    per report.
+    the check keeps its own memory: a hash and m panes per live pair, with one look-up per report.
     """
 
     def __init__(self, most: int) -> None:
@@ -83,7 +82,7 @@ class Guard:
 
         ``oldest`` is the first pane that some window covers together with the row's own.
         """
-        table = self.table[0].copy(), self.table[1].copy(), self.table[2].copy()
+        table = self.table[0].copy(), self.table[1].copy()
         bad, used, table = self._noted(hashes, stream, pane, oldest, self.used, table)
         self._ahead = None if bad.any() else (hashes, used, table)
         return bad
@@ -123,44 +122,35 @@ class Guard:
         return live_slots(table, oldest, wider), wider
 
     def _live(self, table: Table, oldest: int) -> int:
-        keys, turn, panes = table
-        last = panes[:, 0]
-        if self.most > 1:
-            last = panes[np.arange(len(keys)), (turn + self.most - 1) % self.most]
-        return int(((keys > 0) & (last >= oldest)).sum())
+        keys, panes = table
+        return int(((keys > 0) & (panes[:, -1] >= oldest)).sum())
 
     def _empty(self, keys: int) -> Table:
         slots = max(-(-4 * keys // 3), 8) + 1
-        return (
-            np.zeros(slots, np.uint64),
-            np.zeros(slots if self.most > 1 else 1, np.int32),
-            np.zeros((slots, self.most), np.int64),
-        )
+        return np.zeros(slots, np.uint64), np.zeros((slots, self.most), np.int64)
 
     def state(self) -> State:
         """Flat arrays for a snapshot, sorted: the order in the table depends on its history."""
-        names = ("keys", "turn", "panes")
-        keys, turn, panes = self.table
+        keys, panes = self.table
         used = np.flatnonzero(keys)
         used = used[np.argsort(keys[used])]
-        turn = turn if self.most > 1 else np.zeros(len(keys), np.int32)
-        return dict(zip(names, (keys[used], turn[used], panes[used]), strict=True))
+        return {"keys": keys[used], "panes": panes[used]}
 
     def restore(self, arrays: Saved) -> None:
         """Restore the state from a snapshot."""
-        like = {"keys": self.table[0], "turn": self.table[1], "panes": self.table[2]}
-        forms = {"keys": Form("keys", 1), "turn": Form("keys", 0, self.most), "panes": Form("keys")}
-        keys, turn, panes = admitted(arrays, like, forms).values()
+        like = dict(zip(("keys", "panes"), self.table, strict=True))
+        forms = {"keys": Form("keys", 1), "panes": Form("keys")}
+        keys, panes = admitted(arrays, like, forms).values()
         self.table = self._empty(len(keys))
-        self.used = live_slots((keys, turn, panes), int(np.iinfo(np.int64).min), self.table)
+        self.used = live_slots((keys, panes), int(np.iinfo(np.int64).min), self.table)
         self._ahead = None
 
     def _check(self) -> None:
-        keys, turn, panes = self.table
+        keys, panes = self.table
         assert self.used == int((keys > 0).sum()) <= _fill(self.table)
         assert len(np.unique(keys[keys > 0])) == self.used
-        assert ((turn >= 0) & (turn < self.most)).all()
         assert panes.shape == (len(keys), self.most)
+        assert (panes[:, 1:] >= panes[:, :-1]).all()
 
 
 REPORTS = "reports"
