@@ -157,7 +157,7 @@ register(
     "FusedTopK", "eaa-approx", "skyband.fused.approx:EaaApprox", ("returns",),
     (*_EAA, "bitmaps", "sketch", "caution"),
 )  # fmt: skip
-_REPEATS = "skyband.fused.repeats:EaaRepeats"
+_REPEATS = "skyband.fused.reports:EaaRepeats"
 register("FusedTopK", "eaa-repeats", _REPEATS, ("repeats",), ("guard", "slack"))
 register("FusedTopK", "reports", "skyband.fused.reports:AllReports", ("repeats",), ("guard",))
 

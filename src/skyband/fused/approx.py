@@ -15,7 +15,7 @@ from skyband.data.flat_state import Form, Forms, load, save
 from skyband.errors import QueryError
 from skyband.fused.eaa import Eaa
 from skyband.fused.kernels.sweep import live_streams
-from skyband.fused.log import ReportRows
+from skyband.fused.live_reports import ReportRows
 from skyband.fused.sketches import LEVELS, Appearances, bitmaps_for, levels_for
 from skyband.query.checks import number
 from skyband.query.fused import FusedTopK

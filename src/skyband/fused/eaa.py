@@ -12,8 +12,7 @@ from skyband.data.flat_state import admitted, require
 from skyband.data.packing import prefixed, under
 from skyband.fused.kernels.sweep import best_values, compact, dominated, instances
 from skyband.fused.kernels.view import retire
-from skyband.fused.live_reports import NEVER, LiveReports
-from skyband.fused.log import ReportRows
+from skyband.fused.live_reports import NEVER, LiveReports, ReportRows
 from skyband.fused.sketches import SelfJoin
 from skyband.query.fused import FusedTopK
 

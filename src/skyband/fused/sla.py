@@ -8,8 +8,7 @@ from skyband.arrays import Codes, Floats, Ints, Mask, Saved, State, grown
 from skyband.data.flat_state import Form, admitted
 from skyband.fused.kernels.sla import first_of_lists, move_in_lists
 from skyband.fused.kernels.view import LIMIT, REFILLS, VIEW
-from skyband.fused.live_reports import LiveReports
-from skyband.fused.log import ObjectChanges
+from skyband.fused.live_reports import LiveReports, ObjectChanges
 from skyband.query.fused import FusedTopK
 
 __all__ = ["Sla"]
@@ -41,8 +40,8 @@ class Sla(LiveReports):
         super().__init__(query)
         self.work |= {"ta_runs": 0, "sorted_accesses": 0}
 
-    def _clear(self) -> None:
-        super()._clear()
+    def start(self) -> None:
+        super().start()
         d = len(self.low)
         self._pending: tuple[Codes, Floats, Ints] | None = None
         self.known = np.zeros((0, d))
