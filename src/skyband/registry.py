@@ -163,7 +163,7 @@ register("FusedTopK", "reports", "skyband.fused.reports:AllReports", ("repeats",
 
 register("Skyline", "sfs", "skyband.skyline.sfs:Sfs")
 register("Skyline", "stabsky", "skyband.skyline.stabsky:StabSky")
-register("Skyline", "landmark", "skyband.skyline.landmark:WholeSkyline", window="landmark")
+register("Skyline", "landmark", "skyband.skyline.single:WholeSkyline", window="landmark")
 
 register("SkylineJoin", "naive", "skyband.skyline.naive:Naive")
 register("SkylineJoin", "isj", "skyband.skyline.isj:Isj")

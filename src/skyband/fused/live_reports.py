@@ -23,7 +23,7 @@ from skyband.contract.rows import Windows
 from skyband.contract.runs import Part, Runs, offsets_of
 from skyband.data.column_store import ColumnStore
 from skyband.data.columns import OFFSETS_32, OFFSETS_64, native_dtype, plain, spans, to_numpy
-from skyband.data.flat_state import Form, admitted, require
+from skyband.data.flat_state import Form, admitted, load, require, save
 from skyband.data.keys import KeyIndex
 from skyband.data.order import sortable
 from skyband.data.packing import prefixed, under
@@ -435,14 +435,15 @@ class LiveReports(FusedSynopsis):
         arrays["ever"] = self.ever[: self.index.bound].copy()
         arrays["work"] = np.array(list(self.work.values()), np.int64)
         arrays["refills"] = self.counters[REFILLS : REFILLS + 1].copy()
-        return arrays
+        return arrays | save(self)
 
     def restore(self, arrays: Saved) -> None:
         self.start()
         self.index.restore(under(arrays, "index/"))
         self.ids.restore(under(arrays, "ids/"))
-        if self.guard is not None:
-            self.guard.restore(under(arrays, "guard/"))
+        load(self, arrays)
+        for prefix in self._parts.keys() & {"guard/", "self_join/"}:
+            self._parts[prefix].restore(under(arrays, prefix))
         bound = self.index.bound
         self._reserve(bound, 0)
         require(len(self.ids) >= bound, "an id is missing")
