@@ -12,8 +12,15 @@ from skyband.arrays import Ints, Mask
 from skyband.kernels.jit import jit
 from skyband.kernels.patient import kernel, patient
 from skyband.skyline.isj import NO_FABRIC, Isj
-from skyband.skyline.kernels.cells import CellSide, Index, by_cell
-from skyband.skyline.kernels.fabric import GRAPH, Fabric, Sharing, local_sky
+from skyband.skyline.kernels.fabric import (
+    GRAPH,
+    CellSide,
+    Fabric,
+    Index,
+    Sharing,
+    by_cell,
+    local_sky,
+)
 from skyband.skyline.kernels.isj import LEFT, PRUNED, RIGHT, Results, join_layer, remaining
 from skyband.skyline.lsj import Lsj
 

@@ -16,9 +16,17 @@ from skyband.kernels.jit import jit
 from skyband.kernels.patient import kernel
 from skyband.query.skyline import SkylineJoin
 from skyband.skyline.isj import NO_FABRIC, Isj
-from skyband.skyline.kernels.cells import CellSide, Index, by_cell, corners, thinned
 from skyband.skyline.kernels.dominance import dominates
-from skyband.skyline.kernels.fabric import Fabric, Sharing, recomputed
+from skyband.skyline.kernels.fabric import (
+    CellSide,
+    Fabric,
+    Index,
+    Sharing,
+    by_cell,
+    corners,
+    recomputed,
+    thinned,
+)
 from skyband.skyline.kernels.isj import (
     LEFT,
     PRUNED,

@@ -12,8 +12,8 @@ import pytest
 from skyband.arrays import Ints
 from skyband.kernels.patient import patient
 from skyband.skyline.kernels import isj
-from skyband.skyline.kernels.cells import CellSide, Index
 from skyband.skyline.kernels.dominance import skyline_runs
+from skyband.skyline.kernels.fabric import CellSide, Index
 from skyband.skyline.kernels.isj import (
     BOTH,
     COMPARISONS,

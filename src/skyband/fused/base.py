@@ -35,7 +35,6 @@ from skyband.data.order import id_ranks
 from skyband.data.time_axis import from_native
 from skyband.errors import QueryError, SchemaError
 from skyband.fused.kernels.guard import guard_keys, live_slots, remember
-from skyband.fused.kernels.reports import any_outside
 from skyband.kernels.borrow import frozen
 from skyband.query.fused import FusedTopK
 from skyband.window import CountWindow
@@ -294,8 +293,9 @@ class FusedSynopsis(Synopsis[FusedTopK]):
             known = ", ".join(query.streams)
             assert query.stream is not None
             tests.append((query.stream, f"not one of the query's streams ({known})", stream < 0))
-        outside = self._outside(_floats(batch.column(query.value)), stream)
-        for number in () if outside is None else np.unique(stream[outside]).tolist():
+        value = _floats(batch.column(query.value))
+        outside = (stream >= 0) & ((value < self.low[stream]) | (value > self.high[stream]))
+        for number in np.unique(stream[outside]).tolist():
             low, high = query.pairs[number]
             name = query.streams[number]
             problem = f"the value is outside the bounds of stream {name!r}, {low:g} to {high:g}"
@@ -311,12 +311,6 @@ class FusedSynopsis(Synopsis[FusedTopK]):
         tests: QuickTests = {query.value: within(float(self.low[0]), float(self.high[0]))}
         tests[query.stream] = lambda names: known.issuperset(names.to_pylist())
         return tests
-
-    def _outside(self, value: Floats, stream: Codes) -> Mask | None:
-        if not any_outside(frozen(value), frozen(stream), self.low, self.high):
-            return None
-        known = np.maximum(stream, 0)
-        return (stream >= 0) & ((value < self.low[known]) | (value > self.high[known]))
 
     def _streams(self, source: str, batch: pa.RecordBatch) -> Codes:
         """The number of each row's stream; -1 for a name that the query does not know."""

@@ -441,7 +441,6 @@ class LiveReports(FusedSynopsis):
         self.start()
         self.index.restore(under(arrays, "index/"))
         self.ids.restore(under(arrays, "ids/"))
-        load(self, arrays)
         for prefix in self._parts.keys() & {"guard/", "self_join/"}:
             self._parts[prefix].restore(under(arrays, prefix))
         bound = self.index.bound
@@ -461,6 +460,7 @@ class LiveReports(FusedSynopsis):
         self.work = dict(zip(self.work, work.tolist(), strict=True))
         saved = admitted(arrays, {"refills": done}, {"refills": Form(1)})
         self.counters[REFILLS] = saved["refills"][0]
+        load(self, arrays)  # last: the lists of ``sla`` have counted that they were filled again
 
     def _rescore(self, codes: Codes) -> None:
         """Re-read the values of objects from the log, and settle their scores."""

@@ -11,8 +11,7 @@ from skyband.contract.runs import Runs
 from skyband.data.flat_state import Form, Forms, require
 from skyband.data.keys import KeyIndex
 from skyband.query.skyline import SkylineJoin
-from skyband.skyline.kernels.cells import CellSide
-from skyband.skyline.kernels.fabric import Fabric, Sharing
+from skyband.skyline.kernels.fabric import CellSide, Fabric, Sharing
 from skyband.skyline.kernels.isj import LEFT, RIGHT, SideStart, join_window
 from skyband.skyline.live_sides import LiveSynopsis
 

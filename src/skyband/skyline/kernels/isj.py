@@ -10,17 +10,21 @@ from skyband.arrays import Ints, Mask
 from skyband.kernels.arrange import with_room
 from skyband.kernels.jit import jit
 from skyband.kernels.patient import kernel
-from skyband.skyline.kernels.cells import (
+from skyband.skyline.kernels.dominance import dominates, joined, mixed, skyline_runs
+from skyband.skyline.kernels.fabric import (
+    GRAPH,
     KEY,
     SEGMENT,
     CellSide,
+    Fabric,
     Index,
+    Sharing,
     by_cell,
     corners,
+    local_sky,
     thinned,
+    unshared,
 )
-from skyband.skyline.kernels.dominance import dominates, joined, mixed, skyline_runs
-from skyband.skyline.kernels.fabric import GRAPH, Fabric, Sharing, local_sky, unshared
 
 COMPARISONS, JOINED, PRUNED, LAYERS = 0, 1, 2, 3  # places in ``counts``
 _WORSE, _EQUAL, _BETTER = 0, 1, 2
