@@ -280,8 +280,7 @@ class LiveReports(FusedSynopsis):
             step_end = np.append(step_end, extra)
             step_first = np.append(step_first, np.full(len(extra), NEVER))
             reads = np.append(reads, np.zeros(len(extra), np.bool_))
-        ids = [pa.array([], self.id_type)]
-        scores, lengths = [np.zeros(0)], [np.zeros(0, np.int64)]
+        answers = [(pa.array([], self.id_type), np.zeros(0), np.zeros(0, np.int64))]
         at, row = 0, 0
         reports = ReportRows(part, pane)
         while at < len(step_end):
@@ -289,11 +288,9 @@ class LiveReports(FusedSynopsis):
             to = max(int(within), at + 1)
             upto = int(step_end[to - 1])
             steps = step_end[at:to] - row, step_first[at:to], reads[at:to]
-            found = self._stretch(reports, row, upto, *steps)
-            ids.append(found[0])
-            scores.append(found[1])
-            lengths.append(found[2])
+            answers.append(self._stretch(reports, row, upto, *steps))
             at, row = to, upto
+        ids, scores, lengths = zip(*answers, strict=True)
         return pa.concat_arrays(ids), np.concatenate(scores), np.concatenate(lengths)
 
     def _stretch(

@@ -71,13 +71,14 @@ class AllReports(PaneByPane, FusedSynopsis):
             self.live = self.live.take(self.live.stamp >= first)
 
     def partial(self, first: int, end: int, group: int | None = None) -> Runs:
-        columns = {self.query.id: pa.array([], self.id_type), "score": np.zeros(0)}
-        runs = Runs(np.zeros(0, np.int64), np.zeros(0, np.int32), {"rows": _part(columns, 0)})
-        if self.live is None:
-            return runs
-        part = self.live.take(_between(self.live.stamp, first, end)).parts[REPORTS]
-        if not len(part):
-            return runs
+        part = None
+        if self.live is not None:
+            stamp = self.live.stamp
+            part = self.live.take((stamp >= first) & (stamp < end)).parts[REPORTS]
+        if part is None or not len(part):
+            columns = {self.query.id: pa.array([], self.id_type), "score": np.zeros(0)}
+            empty = Part(np.zeros(1, np.int64), columns)
+            return Runs(np.zeros(0, np.int64), np.zeros(0, np.int32), {"rows": empty})
         _, named, owner = np.unique(part["hash"], return_index=True, return_inverse=True)
         scores = self.score(self._values(part, owner, len(named)))
         self.counts[1] += len(scores)
@@ -85,7 +86,7 @@ class AllReports(PaneByPane, FusedSynopsis):
         if len(best) > self.query.k:  # ``finish`` sorts ties by id
             best = best[: np.count_nonzero(scores >= scores[best[self.query.k - 1]])]
         columns = {self.query.id: pick(part["id"], named[best]), "score": scores[best]}
-        rows = _part(columns, len(best))
+        rows = Part(np.array([0, len(best)]), columns)
         return Runs(np.zeros(1, np.int64), np.zeros(1, np.int32), {"rows": rows})
 
     def _values(self, part: Part, owner: Ints, objects: int) -> Floats:
@@ -135,14 +136,6 @@ class AllReports(PaneByPane, FusedSynopsis):
             assert (np.diff(self.live.stamp) >= 0).all()
         if self.guard is not None:
             self.guard._check()
-
-
-def _between(stamp: Ints, first: int, end: int) -> Mask:
-    return (stamp >= first) & (stamp < end)
-
-
-def _part(columns: dict[str, object], rows: int) -> Part:
-    return Part(np.array([0, rows] if rows else [0]), columns)
 
 
 # What can be dropped of reports that count by their greatest or their latest ----------------------

@@ -59,7 +59,7 @@ class Appearances(FlatState):
     >>> for stream, known in enumerate((hashes[:2000], hashes[1000:])):
     ...     number = np.full(2000, stream, np.int32)
     ...     sketch.add(known, number, np.zeros(2000, np.int64))
-    >>> 0.35 < float(sketch.conditional(0b01, first=0)[1]) < 0.65  # it is a half
+    >>> 0.35 < float(sketch.conditionals(np.array([0b01]), first=0)[0, 1]) < 0.65  # it is a half
     True
     """
 
@@ -79,18 +79,11 @@ class Appearances(FlatState):
         """Take reports, ordered by pane."""
         stamp_bits(frozen(hashes), frozen(stream), frozen(pane), self.stamps)
 
-    def union(self, mask: int, first: int) -> float:
-        """Distinct objects in any stream of a mask (one bit per stream) since pane ``first``."""
-        words = bits_since(self.stamps, first)[_streams(mask)]
-        return float(self.estimate(np.bitwise_or.reduce(words, axis=0)[None, :])[0])
-
-    def conditional(self, mask: int, first: int) -> Floats:
-        """For each stream, its share of the objects that all other streams of a mask contain."""
-        found: Floats = self.conditionals(np.array([mask]), first)[0]
-        return found
-
     def conditionals(self, masks: Ints, first: int) -> Floats:
-        """``conditional`` for many masks; each intersection is estimated once."""
+        """For each mask (one bit per stream) and stream, its share of what the mask's others share.
+
+        That is, of the distinct objects since pane ``first`` that they all contain.
+        """
         words = bits_since(self.stamps, first)
         if len(words) <= _FEW:
             common = self._common(words).tolist().__getitem__
