@@ -256,9 +256,6 @@ def local_sky(
     """
     entry = 2 * (layer - 2) + at
     if layer >= stop:
-        if layer == stop and at == 1 and made.entries == entry:
-            # The left side has stopped here, so the right one is not looked at.
-            made = _copied(made, before, entry)
         shares[RECOMPUTED] += 1
         return recomputed(side, active, counts), made, stop
     known = before.known[:0]
@@ -308,16 +305,6 @@ def _common(a: Ints, b: Ints) -> int:
             j += 1
         found += j < len(b) and b[j] == a[i]
     return found
-
-
-@jit
-def _copied(made: Fabric, before: Fabric, entry: int) -> Fabric:
-    """The fabric with an entry of the previous window, which may not have it."""
-    if entry >= before.entries:
-        return _with_entry(made, before.known[:0], before.parents[:0], False)
-    low, high = before.offsets[entry], before.offsets[entry + 1]
-    linked = before.linked[entry]
-    return _with_entry(made, before.known[low:high], before.parents[low:high], linked)
 
 
 @jit
