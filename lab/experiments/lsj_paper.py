@@ -13,9 +13,8 @@ from lab.experiments.lsj_stepwise import StepIsj, StepLsj, left_over, opened
 from skyband.arrays import Ints, Mask
 from skyband.kernels.jit import jit
 from skyband.kernels.patient import kernel
-from skyband.skyline.kernels.cells import CellSide, Index, thinned
 from skyband.skyline.kernels.dominance import BETTER, WORSE, dominates, relation, sort_keys
-from skyband.skyline.kernels.fabric import RECOMPUTED, Fabric, Sharing
+from skyband.skyline.kernels.fabric import RECOMPUTED, CellSide, Fabric, Index, Sharing, thinned
 from skyband.skyline.kernels.isj import Results, join_skies
 
 __all__ = ["PaperIsj", "PaperLsj"]

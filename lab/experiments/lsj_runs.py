@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from lab.datasets.skyline import rooms, two_streams
 from lab.experiments.lsj_paper import PaperIsj, PaperLsj
-from lab.experiments.lsj_stepwise import AnewIsj, AnewLsj, StepIsj, StepLsj
+from lab.experiments.lsj_stepwise import StepIsj, StepLsj
 from lab.experiments.lsj_witness import WitnessIsj
 from skyband import registry
 from skyband.embedded.monitor import Monitor
@@ -42,7 +42,6 @@ class Plan(NamedTuple):
 FORMS: dict[tuple[str, str], type] = {
     ("paper", "isj"): PaperIsj, ("paper", "lsj"): PaperLsj,
     ("step", "isj"): StepIsj, ("step", "lsj"): StepLsj,
-    ("anew", "isj"): AnewIsj, ("anew", "lsj"): AnewLsj,
     ("witness", "isj"): WitnessIsj,
 }  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""What the steps of our own give: all layers in one call, a kept index, shared pruning."""
+"""What the steps of our own give: all layers in one call, shared pruning."""
 
 from __future__ import annotations
 
@@ -24,11 +24,10 @@ from lab.experiments.remarks import saving, span
 __all__ = ["STEPS", "our_steps", "told"]
 
 STEP_LSJ = Plan("lsj", ALL, "step")
-ANEW_ISJ, ANEW_LSJ = Plan("isj", None, "anew"), Plan("lsj", ALL, "anew")
-STEPS = (STEP_ISJ, ANEW_ISJ, ISJ, WITNESS, STEP_LSJ, ANEW_LSJ, LSJ, OURS)
+STEPS = (STEP_ISJ, ISJ, WITNESS, STEP_LSJ, LSJ, OURS)
 TITLES = (
-    "isj layer by layer", "in one call", "index kept", "pruning shared", "lsj layer by layer",
-    "in one call", "index kept", "gsj",
+    "isj layer by layer", "in one call", "pruning shared", "lsj layer by layer", "in one call",
+    "gsj",
 )  # fmt: skip
 
 
@@ -50,10 +49,10 @@ def our_steps(run: Run) -> None:
     run.report.text(
         """Milliseconds of own time per window. *Layer by layer* is one call of a kernel per local
         skyline and per layer, with a new index of the rows by key in every layer. *In one call*
-        runs all layers of a window, and thins its index from layer to layer. *Index kept* moves
-        the index of layer 1 on from window to window. *Pruning shared* is a trial: a row that a
-        result dominates together with the best corner of all its partners keeps that result as its
-        witness, and is looked at again only when a row of it leaves or the corner rises."""
+        runs all layers of a window, and thins its index from layer to layer. *Pruning shared* is a
+        trial: a row that a result dominates together with the best corner of all its partners keeps
+        that result as its witness, and is looked at again only when a row of it leaves or the
+        corner rises."""
     )
     names = ["distribution", "live rows", *TITLES, "rows settled by a witness %"]
     run.report.table(names, rows)
@@ -79,9 +78,7 @@ def told(found: Mapping[str, Times], settled: Mapping[str, float], noise: float)
         verdict = f"""It pays in {len(pays)} of {len(shared)} cases, and is faster than `gsj` in
             {len(ours)} of them ({", ".join(ours)})."""
     return [
-        f"All layers in one call: `isj` {gains(ANEW_ISJ, STEP_ISJ)}; `lsj` "
-        f"{gains(ANEW_LSJ, STEP_LSJ)}.",
-        f"The index of layer 1 kept: `isj` {gains(ISJ, ANEW_ISJ)}; `lsj` {gains(LSJ, ANEW_LSJ)}.",
+        f"All layers in one call: `isj` {gains(ISJ, STEP_ISJ)}; `lsj` {gains(LSJ, STEP_LSJ)}.",
         f"Pruning shared: `isj` {saving(shared, noise)}, with {span([*settled.values()])} % of the "
         f"rows settled. {verdict}",
     ]

@@ -1,8 +1,7 @@
 """ISJ and LSJ layer by layer: one call of a kernel per step, and a new index in every layer.
 
-Ours run all layers of a window in one call, and keep the index of layer 1 between windows. This
-form shows what both give, and what part of the time local skylines take. The paper's form is built
-on it.
+Ours run all layers of a window in one call. This form shows what that gives, and what part of the
+time local skylines take. The paper's form is built on it.
 """
 
 from __future__ import annotations
@@ -10,31 +9,24 @@ from __future__ import annotations
 import numpy as np
 
 from skyband.arrays import Ints, Mask
-from skyband.kernels.arrange import order_by_code
 from skyband.kernels.jit import jit
 from skyband.kernels.patient import kernel, patient
 from skyband.skyline.isj import NO_FABRIC, Isj
-from skyband.skyline.kernels.cells import CellSide, Index
-from skyband.skyline.kernels.fabric import GRAPH, Fabric, Sharing, local_sky
+from skyband.skyline.kernels.fabric import (
+    GRAPH,
+    CellSide,
+    Fabric,
+    Index,
+    Sharing,
+    by_cell,
+    local_sky,
+)
 from skyband.skyline.kernels.isj import LEFT, PRUNED, RIGHT, Results, join_layer, remaining
 from skyband.skyline.lsj import Lsj
 
-__all__ = ["AnewIsj", "AnewLsj", "StepIsj", "StepLsj", "by_cell", "left_over", "opened"]
+__all__ = ["StepIsj", "StepLsj", "left_over", "opened"]
 
 _local = patient(local_sky)
-
-
-@jit
-def by_cell(side: CellSide, active: Ints) -> Index:
-    """The active rows of a side in the order of their cells."""
-    order, starts = order_by_code(side.cell[active], len(side.cells))
-    used = np.empty(len(side.cells), np.int64)
-    cells = 0
-    for c in range(len(side.cells)):
-        if starts[c] < starts[c + 1]:
-            used[cells] = c
-            cells += 1
-    return Index(starts[:-1].copy(), starts[1:].copy(), active[order], used[:cells])
 
 
 @jit
@@ -117,19 +109,3 @@ class StepIsj(Isj):
 
 class StepLsj(StepIsj, Lsj):
     """``lsj``, one call per local skyline and per layer."""
-
-
-class AnewIsj(Isj):
-    """``isj`` with all layers in one call, but a new index in every window."""
-
-    def pairs(self, firsts: tuple[int, int]) -> tuple[Ints, Ints]:
-        self.forget_index()
-        return super().pairs(firsts)
-
-
-class AnewLsj(Lsj):
-    """``lsj`` with all layers in one call, but a new index in every window."""
-
-    def pairs(self, firsts: tuple[int, int]) -> tuple[Ints, Ints]:
-        self.forget_index()
-        return super().pairs(firsts)

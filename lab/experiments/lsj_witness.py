@@ -10,16 +10,23 @@ from __future__ import annotations
 
 import numpy as np
 
-from lab.experiments.lsj_stepwise import by_cell
 from skyband.arrays import Ints, Mask
 from skyband.kernels.arrange import with_room
 from skyband.kernels.jit import jit
 from skyband.kernels.patient import kernel
 from skyband.query.skyline import SkylineJoin
 from skyband.skyline.isj import NO_FABRIC, Isj
-from skyband.skyline.kernels.cells import CellSide, Index, corners, thinned
 from skyband.skyline.kernels.dominance import dominates
-from skyband.skyline.kernels.fabric import Fabric, Sharing, recomputed
+from skyband.skyline.kernels.fabric import (
+    CellSide,
+    Fabric,
+    Index,
+    Sharing,
+    by_cell,
+    corners,
+    recomputed,
+    thinned,
+)
 from skyband.skyline.kernels.isj import (
     LEFT,
     PRUNED,
@@ -148,10 +155,6 @@ class WitnessIsj(Isj):
         super().__init__(query)
         self.settled = 0
         """Rows of the last window that had a witness, or no partner."""
-        self.forget_index()
-
-    def forget_index(self) -> None:
-        super().forget_index()
         self.witness: list[Ints] = [np.zeros((0, 2), np.int64)] * 2
         self.base = [0, 0]
         self.bound: list[Ints] = [np.zeros((0, 0), np.int64)] * 2

@@ -157,13 +157,13 @@ register(
     "FusedTopK", "eaa-approx", "skyband.fused.approx:EaaApprox", ("returns",),
     (*_EAA, "bitmaps", "sketch", "caution"),
 )  # fmt: skip
-_REPEATS = "skyband.fused.repeats:EaaRepeats"
+_REPEATS = "skyband.fused.reports:EaaRepeats"
 register("FusedTopK", "eaa-repeats", _REPEATS, ("repeats",), ("guard", "slack"))
 register("FusedTopK", "reports", "skyband.fused.reports:AllReports", ("repeats",), ("guard",))
 
 register("Skyline", "sfs", "skyband.skyline.sfs:Sfs")
 register("Skyline", "stabsky", "skyband.skyline.stabsky:StabSky")
-register("Skyline", "landmark", "skyband.skyline.landmark:WholeSkyline", window="landmark")
+register("Skyline", "landmark", "skyband.skyline.single:WholeSkyline", window="landmark")
 
 register("SkylineJoin", "naive", "skyband.skyline.naive:Naive")
 register("SkylineJoin", "isj", "skyband.skyline.isj:Isj")

@@ -16,7 +16,7 @@ import skyband as sb
 from skyband import registry
 from skyband.frequency import exact
 from skyband.frequency.kernels.best_codes import best_of_runs
-from skyband.fused.scores import scorer
+from skyband.fused.base import scorer
 from skyband.kernels import patient
 from support import conformance
 from support.shards import sharded

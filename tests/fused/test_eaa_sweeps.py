@@ -24,6 +24,7 @@ def query(**more: Any) -> sb.FusedTopK:
 def holding(reports: int, swept: int, slack: int) -> tuple[Eaa, list[str]]:
     """A synopsis with so many live reports that only notes when it would sweep."""
     eaa = Eaa(query(options={"slack": slack}))
+    eaa.bind("", pa.schema({"o": pa.int64(), "s": pa.string(), "v": pa.float64()}))
     sweeps: list[str] = []
     eaa.sweep = lambda: sweeps.append("sweep")  # type: ignore[method-assign]
     eaa.log.begin, eaa.log.end = 3, 3 + reports

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from skyband.data.keys import hash_array
+from skyband.fused.kernels.sketches import bits_since
 from skyband.fused.sketches import LEVELS, Appearances, SelfJoin, levels_for
 
 
@@ -22,6 +23,13 @@ def add(sketch: Appearances | SelfJoin, numbers: np.ndarray, stream: int, pane: 
     sketch.add(hashes(numbers), np.full(size, stream, np.int32), np.full(size, pane, np.int64))
 
 
+def union(sketch: Appearances, mask: int, first: int) -> float:
+    """Distinct objects in any stream of a mask since pane ``first``."""
+    streams = [s for s in range(len(sketch.stamps)) if mask >> s & 1]
+    words = np.bitwise_or.reduce(bits_since(sketch.stamps, first)[streams], axis=0)
+    return float(sketch.estimate(words[None, :])[0])
+
+
 @pytest.mark.parametrize("estimator", ["fm", "hll"])
 @pytest.mark.parametrize("size", [20, 300, 3_000, 50_000])
 def test_unions_within_their_error(estimator: str, size: int) -> None:
@@ -34,7 +42,7 @@ def test_unions_within_their_error(estimator: str, size: int) -> None:
         numbers = rng.integers(0, 2**62, size)
         add(sketch, numbers[: size // 2], 0)
         add(sketch, numbers[size // 3 :], 1)
-        off.append(sketch.union(0b11, first=0) / size - 1)
+        off.append(union(sketch, 0b11, first=0) / size - 1)
     # Few objects lie between the estimators' ranges, where either has a bias of some hundredths.
     assert abs(np.mean(off)) < 0.05
     assert np.sqrt(np.mean(np.square(off))) < 1.5 * error + 0.03
@@ -53,7 +61,7 @@ def test_levels_for_a_window_are_enough(estimator: str, size: int) -> None:
         add(small, numbers, 0)
         add(large, numbers, 0)
         assert small.nbytes * LEVELS == large.nbytes * levels
-        assert small.union(1, first=0) == pytest.approx(large.union(1, first=0), rel=0.02)
+        assert union(small, 1, first=0) == pytest.approx(union(large, 1, first=0), rel=0.02)
 
 
 @pytest.mark.parametrize("streams", [3, 9])
@@ -68,7 +76,7 @@ def test_conditional_shares_of_sets_of_streams(streams: int) -> None:
     for count in (1, 2):
         for given in itertools.combinations(range(3), count):
             mask = sum(1 << s for s in given)
-            shares = sketch.conditional(mask, first=0)
+            shares = sketch.conditionals(np.array([mask]), first=0)[0]
             for stream in set(range(3)) - set(given):
                 known = set.intersection(*(names[s] for s in given))
                 want = len(known & names[stream]) / len(known)
@@ -84,8 +92,8 @@ def test_many_streams_are_estimated_as_few_are() -> None:
         numbers = rng.integers(0, 500, 300)
         add(few, numbers, stream)
         add(many, numbers, stream)
-    for mask in range(1, 8):
-        assert few.conditional(mask, 0) == pytest.approx(many.conditional(mask, 0)[:3])
+    masks = np.arange(1, 8)
+    assert few.conditionals(masks, 0) == pytest.approx(many.conditionals(masks, 0)[:, :3])
 
 
 def test_objects_leave_the_window() -> None:
@@ -94,8 +102,8 @@ def test_objects_leave_the_window() -> None:
     for pane in range(20):
         add(sketch, numbers[pane * 1000 : (pane + 1) * 1000], 0, pane)
     for first in (0, 10, 15, 19):
-        assert sketch.union(1, first) == pytest.approx((20 - first) * 1000, rel=0.25)
-    assert sketch.union(1, 20) == 0.0
+        assert union(sketch, 1, first) == pytest.approx((20 - first) * 1000, rel=0.25)
+    assert union(sketch, 1, 20) == 0.0
 
 
 @pytest.mark.parametrize("most", [1, 4, 20])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numba.core import codegen
 
-from skyband.fused.kernels import guard, reports
+from skyband.fused.kernels import guard
 from skyband.kernels import hashing, scan, sorting
 from skyband.kernels import jit as jit_module
 from skyband.kernels.arrange import copy_rows, with_room
@@ -97,21 +97,6 @@ def _cases() -> dict[str, tuple[Any, list[tuple[Any, ...]]]]:
             [(np.sort(keys),), (keys,), (keys[:1],), (keys[:0],), (np.arange(3000),)],
         ),
         "guard_keys": (guard.guard_keys, [(words, (ties[:50].repeat(2) - 1).astype(np.int32))]),
-        "any_outside": (
-            reports.any_outside,
-            [
-                (np.array(values), np.array(streams, np.int32), np.array([0.0]), np.array([1.0]))
-                for values, streams in (
-                    ([0.0, 1.0], [0, 0]),
-                    ([0.5, 1.5], [0, 0]),
-                    ([0.5, 1.5], [0, -1]),
-                    ([-0.1], [0]),
-                    ([np.nan], [0]),
-                    ([np.nan], [-1]),
-                    ([], []),
-                )
-            ],
-        ),
         "gather": (scan.gather, [(keys, np.array([3, 3, 0], np.int32), np.empty(3, keys.dtype))]),
         "sort_runs": (
             sorting.sort_runs,

@@ -48,7 +48,7 @@ def test_reports_beyond_the_most(reports: list[tuple[int, int]], most: int) -> N
     panes = list(itertools.accumulate((ahead for _, ahead in reports), initial=5))[1:]
     keys = np.array([key for key, _ in reports], np.uint64)
     pane = np.array(panes, np.int64)
-    table = (np.zeros(8, np.uint64), np.full(8, -3, np.int32), np.full((8, most), 99))
+    table = (np.zeros(8, np.uint64), np.full((8, most), 99))
     bad = np.zeros(len(keys), np.bool_)
     half = len(keys) // 2
     new = remember(keys, pane, pane - 2, table, bad, 0, half)
@@ -61,20 +61,16 @@ def test_reports_beyond_the_most(reports: list[tuple[int, int]], most: int) -> N
         if not is_bad:
             taken.append((key, at))
     oldest = (panes[-1] if panes else 5) - 1
-    wider = (np.zeros(16, np.uint64), np.full(16, -3, np.int32), np.full((16, most), 99))
+    wider = (np.zeros(16, np.uint64), np.full((16, most), 99))
     count = live_slots(table, oldest, wider)
     live_keys = {key for key, at in taken if at >= oldest}
     assert count == len(live_keys)
     assert {int(key) for key in wider[0] if key} == live_keys
     for slot in np.flatnonzero(wider[0]):
         newest = sorted(at for key, at in taken if key == wider[0][slot])[-most:]
-        noted = sorted(at for at in wider[2][slot].tolist() if at > 0)
-        assert noted == newest
-        if most > 1:  # the next report takes the place of the oldest
-            column = wider[2][slot].tolist()
-            turn = int(wider[1][slot])
-            assert column[turn] == min(column)
-            assert column[turn - 1] == newest[-1]
+        column = wider[1][slot].tolist()
+        assert column == sorted(column)
+        assert [at for at in column if at > 0] == newest
 
 
 # Lists of the threshold algorithm -----------------------------------------------------------------

@@ -12,9 +12,8 @@ import pytest
 from skyband.arrays import Ints
 from skyband.kernels.patient import patient
 from skyband.skyline.kernels import isj
-from skyband.skyline.kernels.cells import CellSide, Index, LiveCells
-from skyband.skyline.kernels.cells import moved_on as compiled_moved_on
 from skyband.skyline.kernels.dominance import skyline_runs
+from skyband.skyline.kernels.fabric import CellSide, Index
 from skyband.skyline.kernels.isj import (
     BOTH,
     COMPARISONS,
@@ -28,7 +27,7 @@ from support.unwritten import VISIBLE
 
 pytestmark = pytest.mark.nojit
 
-join_layer, moved_on = patient(isj.join_layer), patient(compiled_moved_on)
+join_layer = patient(isj.join_layer)
 
 Point = tuple[int, ...]
 Pair = tuple[int, int]
@@ -300,25 +299,3 @@ def test_a_result_that_equals_a_bound_prunes_nothing() -> None:
         active = join.layer(*active)
     assert join.found() == [(1, 2)]
     assert int(join.results.pairs[0, BOTH]) == 0
-
-
-def test_an_index_moves_on_like_one_that_is_built_anew() -> None:
-    """Rows leave in front and come behind; now and then a cell is full, or a key is new."""
-    rng = random.Random(5)
-    none = np.zeros(0, np.int64)
-    kept, keys, rebuilds = LiveCells(none, none, none, none, 0), 2, np.zeros(1, np.int64)
-    rows: list[int] = []
-    expired = 0
-    steps = 60
-    for step in range(steps):
-        gone = min(rng.choice([0, 0, 3, 9]), len(rows))
-        rows, expired = rows[gone:], expired + gone
-        keys += step % 20 == 19
-        rows += [rng.randrange(keys) for _ in range(rng.choice([0, 2, 5]))]
-        kept = moved_on(kept, positions(rows), keys, expired, rebuilds)
-        for key in range(keys):
-            mine = [expired + n for n, other in enumerate(rows) if other == key]
-            assert kept.rows[kept.start[key] : kept.end[key]].tolist() == mine
-            assert kept.end[key] <= kept.limit[key]
-        assert kept.covered == expired + len(rows)
-    assert 3 < rebuilds[0] < steps // 2

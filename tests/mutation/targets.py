@@ -261,15 +261,13 @@ TARGETS = (
     ),
     Target(
         "skyline",
-        "skyband.skyline.kernels.cells",
-        {"SkylineJoin": ("isj",)},
-        ("kernels/test_isj_kernels.py", "skyline/test_skyline_join.py small_join"),
-    ),
-    Target(
-        "skyline",
         "skyband.skyline.kernels.fabric",
-        {"SkylineJoin": ("lsj",)},
-        ("skyline/test_skyline_join.py small_join", "contract/test_counters.py lsj"),
+        {"SkylineJoin": ("isj", "lsj")},
+        (
+            "kernels/test_isj_kernels.py",
+            "skyline/test_skyline_join.py small_join",
+            "contract/test_counters.py lsj",
+        ),
     ),
     Target(
         "skyline",

@@ -16,7 +16,7 @@ def choose(query: FusedTopK) -> str:
 
     If the number of recurrences is unknown, no report can be proven useless, so all are kept. The
     same holds for the mean of repeated reports; for the greatest and the latest, see
-    ``fused.repeats``.
+    ``fused.reports``.
     """
     if query.repeats != "sum":
         return "reports" if query.repeats == "mean" else "eaa-repeats"

@@ -7,15 +7,15 @@ from typing import ClassVar
 
 import numpy as np
 
-from skyband.arrays import Codes, Floats, Ints, Mask, Saved, State
+from skyband.arrays import Codes, Floats, Ints, Mask, Saved
 from skyband.contract.checks import integer_option
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Runs
-from skyband.data.flat_state import Form, Forms, load, save
+from skyband.data.flat_state import Form, Forms
 from skyband.errors import QueryError
 from skyband.fused.eaa import Eaa
 from skyband.fused.kernels.sweep import live_streams
-from skyband.fused.log import ReportRows
+from skyband.fused.live_reports import ReportRows
 from skyband.fused.sketches import LEVELS, Appearances, bitmaps_for, levels_for
 from skyband.query.checks import number
 from skyband.query.fused import FusedTopK
@@ -58,8 +58,9 @@ class EaaApprox(Eaa):
     exact = False
     usual_slack = 64
     """A quarter of EAA's, because fewer reports are left after a sweep."""
-    saved_arrays = ("lost_pane", "lost_best")
+    saved_arrays = (*Eaa.saved_arrays, "lost_pane", "lost_best")
     saved_forms: ClassVar[Forms] = {
+        **Eaa.saved_forms,
         "lost_pane": Form("lost", ascends=True),
         "lost_best": Form("lost"),
     }
@@ -152,12 +153,8 @@ class EaaApprox(Eaa):
         full = part.lengths == self.query.k
         return runs.with_scalars(exact=(missed == -np.inf) | (full & (last > missed)))
 
-    def snapshot(self) -> State:
-        return super().snapshot() | save(self)
-
     def restore(self, arrays: Saved) -> None:
         super().restore(arrays)
-        load(self, arrays)
         self._missed = []
 
     def stats(self) -> dict[str, int | float]:

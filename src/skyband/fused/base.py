@@ -7,7 +7,7 @@ can be dropped yet, because a report beyond the allowed number is a bad row.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -33,10 +33,8 @@ from skyband.data.flat_state import Form, admitted, require
 from skyband.data.keys import hash_array, shards_of
 from skyband.data.order import id_ranks
 from skyband.data.time_axis import from_native
-from skyband.errors import SchemaError
+from skyband.errors import QueryError, SchemaError
 from skyband.fused.kernels.guard import guard_keys, live_slots, remember
-from skyband.fused.kernels.reports import any_outside
-from skyband.fused.scores import Scorer, scorer
 from skyband.kernels.borrow import frozen
 from skyband.query.fused import FusedTopK
 from skyband.window import CountWindow
@@ -46,12 +44,13 @@ __all__ = [
     "FusedSynopsis",
     "Guard",
     "lean_values",
+    "scorer",
 ]
 
 # The guard against more live reports of one object in one stream than the query allows -----------
 
 
-Table = tuple[Hashes, Codes, Ints]
+Table = tuple[Hashes, Ints]
 
 
 def _fill(table: Table) -> int:
@@ -63,8 +62,7 @@ class Guard:
     """Remembers the panes of the last m reports of every (object, stream) in the window.
 
     An algorithm that drops reports which can never be answered also forgets that they existed, so
-    the check keeps its own memory: a hash, a counter and m panes per live pair, with one look-up
-    per report.
+    the check keeps its own memory: a hash and m panes per live pair, with one look-up per report.
     """
 
     def __init__(self, most: int) -> None:
@@ -83,7 +81,7 @@ class Guard:
 
         ``oldest`` is the first pane that some window covers together with the row's own.
         """
-        table = self.table[0].copy(), self.table[1].copy(), self.table[2].copy()
+        table = self.table[0].copy(), self.table[1].copy()
         bad, used, table = self._noted(hashes, stream, pane, oldest, self.used, table)
         self._ahead = None if bad.any() else (hashes, used, table)
         return bad
@@ -123,45 +121,96 @@ class Guard:
         return live_slots(table, oldest, wider), wider
 
     def _live(self, table: Table, oldest: int) -> int:
-        keys, turn, panes = table
-        last = panes[:, 0]
-        if self.most > 1:
-            last = panes[np.arange(len(keys)), (turn + self.most - 1) % self.most]
-        return int(((keys > 0) & (last >= oldest)).sum())
+        keys, panes = table
+        return int(((keys > 0) & (panes[:, -1] >= oldest)).sum())
 
     def _empty(self, keys: int) -> Table:
         slots = max(-(-4 * keys // 3), 8) + 1
-        return (
-            np.zeros(slots, np.uint64),
-            np.zeros(slots if self.most > 1 else 1, np.int32),
-            np.zeros((slots, self.most), np.int64),
-        )
+        return np.zeros(slots, np.uint64), np.zeros((slots, self.most), np.int64)
 
     def state(self) -> State:
         """Flat arrays for a snapshot, sorted: the order in the table depends on its history."""
-        names = ("keys", "turn", "panes")
-        keys, turn, panes = self.table
+        keys, panes = self.table
         used = np.flatnonzero(keys)
         used = used[np.argsort(keys[used])]
-        turn = turn if self.most > 1 else np.zeros(len(keys), np.int32)
-        return dict(zip(names, (keys[used], turn[used], panes[used]), strict=True))
+        return {"keys": keys[used], "panes": panes[used]}
 
     def restore(self, arrays: Saved) -> None:
         """Restore the state from a snapshot."""
-        like = {"keys": self.table[0], "turn": self.table[1], "panes": self.table[2]}
-        forms = {"keys": Form("keys", 1), "turn": Form("keys", 0, self.most), "panes": Form("keys")}
-        keys, turn, panes = admitted(arrays, like, forms).values()
+        like = dict(zip(("keys", "panes"), self.table, strict=True))
+        forms = {"keys": Form("keys", 1), "panes": Form("keys")}
+        keys, panes = admitted(arrays, like, forms).values()
         self.table = self._empty(len(keys))
-        self.used = live_slots((keys, turn, panes), int(np.iinfo(np.int64).min), self.table)
+        self.used = live_slots((keys, panes), int(np.iinfo(np.int64).min), self.table)
         self._ahead = None
 
     def _check(self) -> None:
-        keys, turn, panes = self.table
+        keys, panes = self.table
         assert self.used == int((keys > 0).sum()) <= _fill(self.table)
         assert len(np.unique(keys[keys > 0])) == self.used
-        assert ((turn >= 0) & (turn < self.most)).all()
         assert panes.shape == (len(keys), self.most)
+        assert (panes[:, 1:] >= panes[:, :-1]).all()
 
+
+# From values (objects x streams) to one score per object, combined in the order of streams --------
+
+Scorer = Callable[[Floats], Floats]
+
+
+def _left_to_right(step: Callable[[Floats, Floats], Floats]) -> Scorer:
+    def combine(values: Floats) -> Floats:
+        total = values[:, 0].copy()
+        for stream in range(1, values.shape[1]):
+            total = step(total, values[:, stream])
+        return total
+
+    return combine
+
+
+_sum = _left_to_right(np.add)
+_NAMED: dict[str, Scorer] = {
+    "sum": _sum,
+    "mean": lambda values: _sum(values) / values.shape[1],
+    "min": _left_to_right(np.minimum),
+    "max": _left_to_right(np.maximum),
+    "product": _left_to_right(np.multiply),
+}
+
+
+def scorer(query: FusedTopK) -> Scorer:
+    """The function that the query's ``combine`` stands for."""
+    combine: Any = query.combine
+    if isinstance(combine, str):
+        return _NAMED[combine]
+    if callable(combine):
+        bounds = np.array(query.pairs).T
+        low, high = _own(combine, bounds.copy())
+        if low > high:
+            raise QueryError(
+                "combine= must be monotone: greater values must not lower the score, but it scores "
+                "the upper bounds below the lower bounds"
+            )
+        return lambda values: _own(combine, values)
+    weights = np.array(query.weights)
+    return lambda values: _sum(values * weights)
+
+
+def _own(combine: Callable[[Floats], Any], values: Floats) -> Floats:
+    """Call a user's function; raises if what it returned cannot be used as scores."""
+    if not len(values):
+        return np.zeros(0)
+    scores = np.asarray(combine(values), np.float64)
+    if scores.shape != (len(values),):
+        raise QueryError(
+            f"combine= got values of shape {values.shape} and must return one score for each of "
+            f"the {len(values)} objects; it returned an array of shape {scores.shape}"
+        )
+    if np.isnan(scores).any():
+        raise QueryError("combine= returned a score that is not a number (NaN)")
+    return np.ascontiguousarray(scores)  # kernels would be compiled again for others
+
+
+# The contract ------------------------------------------------------------------------------------
 
 REPORTS = "reports"
 
@@ -244,8 +293,9 @@ class FusedSynopsis(Synopsis[FusedTopK]):
             known = ", ".join(query.streams)
             assert query.stream is not None
             tests.append((query.stream, f"not one of the query's streams ({known})", stream < 0))
-        outside = self._outside(_floats(batch.column(query.value)), stream)
-        for number in () if outside is None else np.unique(stream[outside]).tolist():
+        value = _floats(batch.column(query.value))
+        outside = (stream >= 0) & ((value < self.low[stream]) | (value > self.high[stream]))
+        for number in np.unique(stream[outside]).tolist():
             low, high = query.pairs[number]
             name = query.streams[number]
             problem = f"the value is outside the bounds of stream {name!r}, {low:g} to {high:g}"
@@ -261,12 +311,6 @@ class FusedSynopsis(Synopsis[FusedTopK]):
         tests: QuickTests = {query.value: within(float(self.low[0]), float(self.high[0]))}
         tests[query.stream] = lambda names: known.issuperset(names.to_pylist())
         return tests
-
-    def _outside(self, value: Floats, stream: Codes) -> Mask | None:
-        if not any_outside(frozen(value), frozen(stream), self.low, self.high):
-            return None
-        known = np.maximum(stream, 0)
-        return (stream >= 0) & ((value < self.low[known]) | (value > self.high[known]))
 
     def _streams(self, source: str, batch: pa.RecordBatch) -> Codes:
         """The number of each row's stream; -1 for a name that the query does not know."""

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-from skyband.arrays import Codes, Floats, Ints, Mask, Saved, State
+from skyband.arrays import Codes, Floats, Ints, Mask
 from skyband.contract.checks import integer_option
-from skyband.data.flat_state import admitted, require
-from skyband.data.packing import prefixed, under
+from skyband.data.flat_state import Form, Forms
 from skyband.fused.kernels.sweep import best_values, compact, dominated, instances
 from skyband.fused.kernels.view import retire
-from skyband.fused.live_reports import NEVER, LiveReports
-from skyband.fused.log import ReportRows
+from skyband.fused.live_reports import NEVER, LiveReports, ReportRows
 from skyband.fused.sketches import SelfJoin
 from skyband.query.fused import FusedTopK
 
@@ -44,6 +42,8 @@ class Eaa(LiveReports):
     [{'car': 'a', 'score': 0.9}]
     """
 
+    saved_arrays: ClassVar[tuple[str, ...]] = ("swept", "first", "instances_swept", "reports_swept")
+    saved_forms: ClassVar[Forms] = {"swept": Form(1, 0, 1 << 40)}
     usual_slack: ClassVar[int] = 256
     """Reports that may accumulate beyond twice what the last sweep left: few enough that a window
     of a thousand reports needs less than ``sla`` would, many enough to spread the cost of a call.
@@ -144,17 +144,7 @@ class Eaa(LiveReports):
         since = self.work["reports_in"] - self.reports_swept
         return min(self.instances_swept + since, len(self.log))
 
-    def snapshot(self) -> State:
-        swept = [self.swept, self.first, self.instances_swept, self.reports_swept]
-        arrays = super().snapshot() | {"swept": np.array(swept)}
-        if self.self_join is not None:
-            arrays |= prefixed("self_join/", self.self_join.state())
-        return arrays
-
-    def restore(self, arrays: Saved) -> None:
-        super().restore(arrays)
-        swept = admitted(arrays, {"swept": np.zeros(0, np.int64)}, {})["swept"]
-        require(len(swept) == 4 and 0 <= swept[0] < 1 << 40, "sweeps that are not there")
-        self.swept, self.first, self.instances_swept, self.reports_swept = swept.tolist()
-        if self.self_join is not None:
-            self.self_join.restore(under(arrays, "self_join/"))
+    @property
+    def _parts(self) -> dict[str, Any]:
+        parts = super()._parts
+        return parts if self.self_join is None else parts | {"self_join/": self.self_join}

@@ -11,26 +11,25 @@ once per stretch.
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skyband.arrays import Codes, Floats, Ints, Mask, Saved, State, grown
+from skyband.arrays import Codes, Floats, Hashes, Ints, Mask, Saved, State, grown
 from skyband.contract.checks import integer_option
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Part, Runs, offsets_of
 from skyband.data.column_store import ColumnStore
 from skyband.data.columns import OFFSETS_32, OFFSETS_64, native_dtype, plain, spans, to_numpy
-from skyband.data.flat_state import Form, admitted, require
+from skyband.data.flat_state import Form, admitted, load, require, save
 from skyband.data.keys import KeyIndex
 from skyband.data.order import sortable
 from skyband.data.packing import prefixed, under
 from skyband.fused.base import REPORTS, FusedSynopsis
-from skyband.fused.kernels.reports import advance, dead_of, values_of
+from skyband.fused.kernels.reports import advance, dead_of, relink, values_of
 from skyband.fused.kernels.view import REFILLS, VIEW, View, settle
-from skyband.fused.log import ObjectChanges, ReportLog, ReportRows
 from skyband.kernels.borrow import frozen
 from skyband.kernels.strings import common_prefix, prefix_keys
 from skyband.query.fused import FusedTopK
@@ -40,6 +39,8 @@ __all__ = [
     "STRETCH",
     "IdKeys",
     "LiveReports",
+    "ObjectChanges",
+    "ReportRows",
 ]
 
 # Integers that stand for the ids of objects when ties are broken ---------------------------------
@@ -95,6 +96,123 @@ def _is_text(kind: pa.DataType) -> bool:
     return kind in OFFSETS_32 or kind in OFFSETS_64
 
 
+# Reports: those that arrive, what they change, and the log of the live ones -----------------------
+
+Columns = tuple[Codes, Codes, Floats, Ints, Codes]
+"""Code of the object, stream, value, pane, position of the object's next report (-1: none)."""
+_SAVED = ("code", "stream", "value", "pane")
+
+
+def _empty(room: int) -> Columns:
+    code, stream, chain = (np.zeros(room, np.int32) for _ in range(3))
+    return code, stream, np.zeros(room), np.zeros(room, np.int64), chain
+
+
+class ReportRows(NamedTuple):
+    """The reports of some panes, and the pane of each."""
+
+    part: Part
+    pane: Ints
+
+    def some(self, row: int, upto: int) -> tuple[Hashes, Codes, Ints]:
+        """Hashes, streams and panes of some rows."""
+        rows = slice(row, upto)
+        return self.part["hash"][rows], self.part["stream"][rows], self.pane[rows]
+
+
+class ObjectChanges(NamedTuple):
+    """Objects whose values changed, step by step."""
+
+    codes: Codes
+    values: Floats
+    """One row per object: its value in each stream, the lower bound where it has none."""
+    present: Mask
+    """Where it has one."""
+    scores: Floats
+    """NaN for objects without a report."""
+    offsets: Ints
+    """Where the objects of each step begin."""
+
+
+class ReportLog:
+    """Reports ordered by pane: those from ``begin`` to ``end`` of the columns are live.
+
+    ``links`` of the owner holds the positions of each object's first and last report.
+    """
+
+    def __init__(self) -> None:
+        self.columns = _empty(0)
+        self.begin = self.end = 0
+
+    def __len__(self) -> int:
+        return self.end - self.begin
+
+    @property
+    def nbytes(self) -> int:
+        columns: tuple[Any, ...] = self.columns
+        return sum(column.nbytes for column in columns)
+
+    @property
+    def chain(self) -> Codes:
+        """The position of the object's next report, by position."""
+        return self.columns[4]
+
+    def live(self) -> Columns:
+        """The columns of the live reports."""
+        code, stream, value, pane, chain = self.columns
+        at = slice(self.begin, self.end)
+        return code[at], stream[at], value[at], pane[at], chain[at]
+
+    def reserve(self, reports: int, links: Codes) -> None:
+        """Make room for more reports; positions, in ``links`` too, may move."""
+        room = len(self.columns[0])
+        if self.end + reports <= room:
+            return
+        needed, shift = 2 * (len(self) + reports), self.begin
+        target: tuple[Any, ...] = self.columns if needed <= room else _empty(needed)
+        live: tuple[Any, ...] = self.live()
+        for old, new in zip(live, target, strict=True):
+            new[: len(self)] = old.copy()
+        chain = target[4][: len(self)]
+        chain[chain >= 0] -= shift
+        links[links >= 0] -= shift
+        self.columns, self.begin, self.end = target, 0, len(self)
+
+    def values_within(self, first: int, end: int, low: Floats) -> tuple[Codes, Floats]:
+        """Objects that report in the panes ``[first, end)``, and their values in all streams."""
+        code, stream, value, pane, _ = self.live()
+        inside = (pane >= first) & (pane < end)
+        codes, place = np.unique(code[inside], return_inverse=True)
+        values = np.zeros((len(codes), len(low)))
+        seen = np.zeros((len(codes), len(low)), np.int64)
+        np.add.at(values, (place, stream[inside]), value[inside])
+        np.add.at(seen, (place, stream[inside]), 1)
+        return codes, np.where(seen > 0, values, low)
+
+    def state(self) -> State:
+        """A copy of the live reports, as flat arrays."""
+        live: tuple[Any, ...] = self.live()
+        return {name: column.copy() for name, column in zip(_SAVED, live, strict=False)}
+
+    def restore(self, arrays: Saved, links: Codes, streams: int) -> None:
+        """Fill an empty log with what ``state`` returned, and link the reports of each object."""
+        live = len(arrays["code"])
+        forms = dict.fromkeys(_SAVED, Form(live)) | {
+            "code": Form(live, 0, len(links)),
+            "stream": Form(live, 0, streams),
+            "pane": Form(live, ascends=True),
+        }
+        admitted(arrays, dict(zip(_SAVED, self.columns, strict=False)), forms)
+        self.reserve(live, links)
+        columns: tuple[Any, ...] = self.columns
+        for column, name in zip(columns, _SAVED, strict=False):
+            column[:live] = arrays[name]
+        self.end = live
+        relink(self.columns[0], 0, live, self.chain, links)
+
+
+# The state ----------------------------------------------------------------------------------------
+
 NEVER = int(np.iinfo(np.int64).min)
 STRETCH = 8192
 """Rows taken at once, if there are that many: enough to spread the cost of a call."""
@@ -112,14 +230,13 @@ class LiveReports(FusedSynopsis):
     def __init__(self, query: FusedTopK) -> None:
         super().__init__(query)
         self.aim = integer_option(query.options, "kmax", 4 * query.k + 32, query.k)
-        self.index = KeyIndex()
         self.work = {"reports_in": 0, "score_updates": 0}
-        self._clear()
 
-    def _clear(self) -> None:
-        """Reset to no reports and no objects."""
+    def start(self) -> None:
+        """No reports and no objects."""
         d = len(self.low)
-        self.ids: ColumnStore | None = None
+        self.index = KeyIndex()
+        self.ids = ColumnStore(self.id_type)
         self.serial = 0
         self.log = ReportLog()
         self.keys = IdKeys()
@@ -163,8 +280,7 @@ class LiveReports(FusedSynopsis):
             step_end = np.append(step_end, extra)
             step_first = np.append(step_first, np.full(len(extra), NEVER))
             reads = np.append(reads, np.zeros(len(extra), np.bool_))
-        ids = [pa.array([], self.id_type)]
-        scores, lengths = [np.zeros(0)], [np.zeros(0, np.int64)]
+        answers = [(pa.array([], self.id_type), np.zeros(0), np.zeros(0, np.int64))]
         at, row = 0, 0
         reports = ReportRows(part, pane)
         while at < len(step_end):
@@ -172,22 +288,15 @@ class LiveReports(FusedSynopsis):
             to = max(int(within), at + 1)
             upto = int(step_end[to - 1])
             steps = step_end[at:to] - row, step_first[at:to], reads[at:to]
-            found = self._stretch(reports, row, upto, *steps)
-            ids.append(found[0])
-            scores.append(found[1])
-            lengths.append(found[2])
+            answers.append(self._stretch(reports, row, upto, *steps))
             at, row = to, upto
+        ids, scores, lengths = zip(*answers, strict=True)
         return pa.concat_arrays(ids), np.concatenate(scores), np.concatenate(lengths)
 
     def _stretch(
-        self,
-        reports: ReportRows,
-        row: int,
-        upto: int,
-        step_end: Ints,
-        step_first: Ints,
+        self, reports: ReportRows, row: int, upto: int, step_end: Ints, step_first: Ints,
         reads: Mask,
-    ) -> tuple[pa.Array, Floats, Ints]:
+    ) -> tuple[pa.Array, Floats, Ints]:  # fmt: skip
         """Run some steps; returns the ids and scores read, and the count for each window read."""
         if upto > row:
             self._observe(reports, row, upto)
@@ -199,24 +308,17 @@ class LiveReports(FusedSynopsis):
         self.serial += len(step_end)
         self.work["reports_in"] += upto - row
         self.work["score_updates"] += len(touched)
-        codes, points, lengths = self._settle(
-            self._scored(touched, values, present, offsets), reads
-        )
+        changed = self._scored(touched, values, present, offsets)
+        codes, points, lengths = self._settle(changed, reads)
         self._read(step_first[reads])
-        ids = self._named_ids(codes)
+        ids = self.ids.gather(codes)
         self._release(touched)
         self._drop()
         return ids, points, lengths[reads]
 
-    def _named_ids(self, codes: Codes) -> pa.Array:
-        return pa.array([], self.id_type) if self.ids is None else self.ids.gather(codes)
-
     def _scored(self, codes: Codes, values: Floats, present: Mask, offsets: Ints) -> ObjectChanges:
         scores = self.score(values)
-        alive = present[:, 0]
-        for stream in range(1, len(self.low)):
-            alive = alive | present[:, stream]
-        scores[~alive] = np.nan
+        scores[~present.any(axis=1)] = np.nan
         return ObjectChanges(codes, values, present, scores, offsets)
 
     def _encoded(
@@ -230,17 +332,13 @@ class LiveReports(FusedSynopsis):
         codes, fresh_rows, fresh = self.index.encode(part["hash"][row:upto])
         self._reserve(self.index.bound, upto - row)
         if len(fresh):
-            if self.ids is None:
-                self.ids = ColumnStore(self.id_type)
-            names = part["id"].slice(row, upto - row)
-            self.ids.put(fresh, names, fresh_rows)
+            self.ids.put(fresh, part["id"].slice(row, upto - row), fresh_rows)
             self._give_keys(fresh)
         stream, value = part["stream"][row:upto], part["value"][row:upto]
         return frozen(codes), frozen(stream), frozen(value), frozen(pane[row:upto])
 
     def _give_keys(self, fresh: Codes) -> None:
         """Set the keys of new objects; of all objects if their common prefix became shorter."""
-        assert self.ids is not None
         names = self.ids.gather(fresh)
         if self.keys.narrows(names):
             fresh = self.index.codes().astype(np.int32)
@@ -255,8 +353,7 @@ class LiveReports(FusedSynopsis):
         while step < len(reads):
             step, found, at, ends = settle(
                 self._best_of_all(), changed.codes, changed.scores, changed.offsets, reads, step,
-                resumed, self.scans, k,
-                self.aim,
+                resumed, self.scans, k, self.aim,
             )  # fmt: skip
             codes.append(found)
             points.append(at)
@@ -316,7 +413,7 @@ class LiveReports(FusedSynopsis):
             tied = (scores == scores[last]) & (self.key[codes] == self.key[codes[last]])
             order = np.append(order[:k], order[k:][tied[order[k:]]])
         runs = 1 if len(order) else 0
-        columns = {self.query.id: self._named_ids(codes[order]), "score": scores[order]}
+        columns = {self.query.id: self.ids.gather(codes[order]), "score": scores[order]}
         part = Part(offsets_of(np.full(runs, len(order))), columns)
         return Runs(np.full(runs, end), np.zeros(runs, np.int32), {"rows": part})
 
@@ -335,18 +432,17 @@ class LiveReports(FusedSynopsis):
         arrays["ever"] = self.ever[: self.index.bound].copy()
         arrays["work"] = np.array(list(self.work.values()), np.int64)
         arrays["refills"] = self.counters[REFILLS : REFILLS + 1].copy()
-        return arrays
+        return arrays | save(self)
 
     def restore(self, arrays: Saved) -> None:
-        self._clear()
+        self.start()
         self.index.restore(under(arrays, "index/"))
-        if ids := under(arrays, "ids/"):
-            self.ids = ColumnStore.from_state(self.id_type, ids)
-        if self.guard is not None:
-            self.guard.restore(under(arrays, "guard/"))
+        self.ids.restore(under(arrays, "ids/"))
+        for prefix in self._parts.keys() & {"guard/", "self_join/"}:
+            self._parts[prefix].restore(under(arrays, prefix))
         bound = self.index.bound
         self._reserve(bound, 0)
-        require(bound == 0 or (self.ids is not None and len(self.ids) >= bound), "an id is missing")
+        require(len(self.ids) >= bound, "an id is missing")
         codes = self.index.codes().astype(np.int32)
         log = under(arrays, "log/")
         require(np.array_equal(np.unique(log["code"]), codes), "an object has no report")
@@ -361,6 +457,7 @@ class LiveReports(FusedSynopsis):
         self.work = dict(zip(self.work, work.tolist(), strict=True))
         saved = admitted(arrays, {"refills": done}, {"refills": Form(1)})
         self.counters[REFILLS] = saved["refills"][0]
+        load(self, arrays)  # last: the lists of ``sla`` have counted that they were filled again
 
     def _rescore(self, codes: Codes) -> None:
         """Re-read the values of objects from the log, and settle their scores."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import ClassVar
 
 import numpy as np
@@ -58,7 +59,7 @@ class Appearances(FlatState):
     >>> for stream, known in enumerate((hashes[:2000], hashes[1000:])):
     ...     number = np.full(2000, stream, np.int32)
     ...     sketch.add(known, number, np.zeros(2000, np.int64))
-    >>> 0.35 < float(sketch.conditional(0b01, first=0)[1]) < 0.65  # it is a half
+    >>> 0.35 < float(sketch.conditionals(np.array([0b01]), first=0)[0, 1]) < 0.65  # it is a half
     True
     """
 
@@ -78,31 +79,31 @@ class Appearances(FlatState):
         """Take reports, ordered by pane."""
         stamp_bits(frozen(hashes), frozen(stream), frozen(pane), self.stamps)
 
-    def union(self, mask: int, first: int) -> float:
-        """Distinct objects in any stream of a mask (one bit per stream) since pane ``first``."""
-        words = bits_since(self.stamps, first)[_streams(mask)]
-        return float(self.estimate(np.bitwise_or.reduce(words, axis=0)[None, :])[0])
-
-    def conditional(self, mask: int, first: int) -> Floats:
-        """For each stream, its share of the objects that all other streams of a mask contain."""
-        found: Floats = self.conditionals(np.array([mask]), first)[0]
-        return found
-
     def conditionals(self, masks: Ints, first: int) -> Floats:
-        """``conditional`` for many masks; the unions they need are estimated together."""
+        """For each mask (one bit per stream) and stream, its share of what the mask's others share.
+
+        That is, of the distinct objects since pane ``first`` that they all contain.
+        """
         words = bits_since(self.stamps, first)
         if len(words) <= _FEW:
-            return self._all(words)[masks]
-        lazily = _Lazily(self, words)
-        rows = [lazily.conditional(int(mask)) for mask in masks]
-        return np.array(rows).reshape(len(masks), len(words))
+            common = self._common(words).tolist().__getitem__
+        else:
+            common = cache(lambda mask: float(self._common(words[_streams(mask)])[-1]))
+        shares = np.ones((len(masks), len(words)))
+        for row, mask in enumerate(masks.tolist()):
+            for s in range(len(words)):
+                given = _fewer(mask & ~(1 << s))
+                known = common(given) if given else 0.0
+                if known > 0.0:
+                    shares[row, s] = min(common(given | 1 << s) / known, 1.0)
+        return shares
 
     def estimate(self, words: Hashes) -> Floats:
         """Cardinalities from sets of bitmaps, one set per row."""
         return (_hyperloglog if self.estimator == "hll" else _flajolet_martin)(words)
 
-    def _all(self, words: Hashes) -> Floats:
-        """The conditional shares of every set of streams."""
+    def _common(self, words: Hashes) -> Floats:
+        """How many objects all streams of a set have in common, for every set of some streams."""
         d, bitmaps = words.shape
         sets = np.arange(1 << d)
         unions = np.zeros((len(sets), bitmaps), np.uint64)
@@ -117,49 +118,7 @@ class Appearances(FlatState):
             inside = (sets >> s & 1) == 1
             common[inside] += common[sets[inside] ^ 1 << s]
             least[inside] = np.minimum(least[inside], size[1 << s])
-        common = np.clip(common, 0.0, least)
-        few = np.array([_fewer(mask) for mask in sets.tolist()])
-        shares = np.ones((len(sets), d))
-        for s in range(d):
-            given = few[sets & ~(1 << s)]
-            known = np.where(given > 0, common[given], 0.0)
-            some = known > 0.0
-            ratio = common[given | 1 << s][some] / known[some]
-            shares[some, s] = np.minimum(ratio, 1.0)
-        return shares
-
-
-class _Lazily:
-    """Estimates for many streams at one moment: only the sets that are asked for are computed."""
-
-    def __init__(self, sketch: Appearances, words: Hashes) -> None:
-        self.sketch = sketch
-        self.words = words
-        self.unions: dict[int, float] = {}
-
-    def union(self, mask: int) -> float:
-        if mask not in self.unions:
-            joined = np.bitwise_or.reduce(self.words[_streams(mask)], axis=0)
-            self.unions[mask] = float(self.sketch.estimate(joined[None, :])[0])
-        return self.unions[mask]
-
-    def intersection(self, mask: int) -> float:
-        """By inclusion and exclusion over all subsets."""
-        total, subset = 0.0, mask
-        while subset:
-            total += self.union(subset) * (1 if subset.bit_count() % 2 else -1)
-            subset = (subset - 1) & mask
-        least = min(self.union(1 << s) for s in _streams(mask))
-        return min(max(total, 0.0), least)
-
-    def conditional(self, mask: int) -> Floats:
-        found = np.ones(len(self.words))
-        for s in range(len(self.words)):
-            given = _fewer(mask & ~(1 << s))
-            known = self.intersection(given) if given else 0.0
-            if known > 0.0:
-                found[s] = min(self.intersection(given | 1 << s) / known, 1.0)
-        return found
+        return np.clip(common, 0.0, least)
 
 
 def _streams(mask: int) -> list[int]:

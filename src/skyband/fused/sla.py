@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
-from skyband.arrays import Codes, Floats, Ints, Mask, Saved, State, grown
-from skyband.data.flat_state import Form, admitted
+from skyband.arrays import Codes, Floats, Ints, Mask, grown
+from skyband.data.flat_state import Form, Forms
 from skyband.fused.kernels.sla import first_of_lists, move_in_lists
 from skyband.fused.kernels.view import LIMIT, REFILLS, VIEW
-from skyband.fused.live_reports import LiveReports
-from skyband.fused.log import ObjectChanges
+from skyband.fused.live_reports import LiveReports, ObjectChanges
 from skyband.query.fused import FusedTopK
 
 __all__ = ["Sla"]
@@ -36,13 +37,15 @@ class Sla(LiveReports):
     """
 
     scans = False
+    saved_arrays = ("list_work",)
+    saved_forms: ClassVar[Forms] = {"list_work": Form(2)}
 
     def __init__(self, query: FusedTopK) -> None:
         super().__init__(query)
         self.work |= {"ta_runs": 0, "sorted_accesses": 0}
 
-    def _clear(self) -> None:
-        super()._clear()
+    def start(self) -> None:
+        super().start()
         d = len(self.low)
         self._pending: tuple[Codes, Floats, Ints] | None = None
         self.known = np.zeros((0, d))
@@ -107,14 +110,6 @@ class Sla(LiveReports):
         self.counters[VIEW] = len(kept)
         self.counters[LIMIT] = 2 * max(len(kept), self.aim)
         self.counters[REFILLS] += 1
-
-    def snapshot(self) -> State:
-        return super().snapshot() | {"list_work": self.list_work.copy()}
-
-    def restore(self, arrays: Saved) -> None:
-        super().restore(arrays)
-        like = {"list_work": self.list_work}
-        self.list_work = admitted(arrays, like, {"list_work": Form(2)})["list_work"]
 
     def retained(self) -> int:
         """Reports in the window."""

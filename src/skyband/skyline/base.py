@@ -116,17 +116,12 @@ def _numbers(columns: list[pa.Array]) -> Ints | None:
 
 def ranks_by_value(store: RetainedRows, slots: Ints) -> Ints:
     """The rank of each slot's row among these, by its values; a slot may occur more than once."""
-    if 4 * len(slots) < len(store):
-        distinct, inverse = np.unique(slots, return_inverse=True)
-    else:  # no sorting: there is a number for every slot
-        known = np.zeros(len(store), np.bool_)
-        known[slots] = True
-        distinct = np.flatnonzero(known)
-        number = np.empty(len(store), np.int64)
-        number[distinct] = np.arange(len(distinct))
-        inverse = number[slots]
-    columns = list(store.gather(distinct).values())
-    return _value_ranks(columns, len(distinct))[inverse]
+    known = np.zeros(len(store), np.bool_)
+    known[slots] = True
+    distinct = np.flatnonzero(known)
+    ranks = np.empty(len(store), np.int64)
+    ranks[distinct] = _value_ranks(list(store.gather(distinct).values()), len(distinct))
+    return ranks[slots]
 
 
 def by_value(store: RetainedRows, slots: Ints, offsets: Ints) -> Ints:

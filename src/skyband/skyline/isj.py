@@ -11,8 +11,7 @@ from skyband.contract.runs import Runs
 from skyband.data.flat_state import Form, Forms, require
 from skyband.data.keys import KeyIndex
 from skyband.query.skyline import SkylineJoin
-from skyband.skyline.kernels.cells import CellSide, LiveCells
-from skyband.skyline.kernels.fabric import Fabric, Sharing
+from skyband.skyline.kernels.fabric import CellSide, Fabric, Sharing
 from skyband.skyline.kernels.isj import LEFT, RIGHT, SideStart, join_window
 from skyband.skyline.live_sides import LiveSynopsis
 
@@ -21,15 +20,13 @@ __all__ = ["NO_FABRIC", "Isj"]
 _NONE: Ints = np.zeros(0, np.int64)
 _NO_SHARING = Sharing(1, False, 0)
 NO_FABRIC = Fabric(_NONE, _NONE, np.zeros(1, np.int64), np.zeros(0, np.bool_), 0)
-_EMPTY = LiveCells(_NONE, _NONE, _NONE, _NONE, 0)
 
 
 class Isj(LiveSynopsis):
     """Layer by layer: join the local skylines, keep the results, prune, continue with the rest.
 
     Time, in every layer: a sort-filter of each side's remaining rows, their join, and a check of
-    each remaining row against the results. State: all live rows, and an index of them by join key,
-    which moves on from window to window. Exact.
+    each remaining row against the results. State: all live rows. Exact.
 
     Iterative (Sun et al.) with outsider pruning, which is ISJ in the paper's section VI.A;
     docs/internals/decisions/0016-iteration-layers.md says how we read the paper's text.
@@ -60,10 +57,6 @@ class Isj(LiveSynopsis):
         self.right_codes: Ints = np.zeros(0, np.int64)
         self.layers: list[tuple[int, int]] = []
         """Rows of both sides at the start of each layer of the last window."""
-        self.kept = [_EMPTY, _EMPTY]
-        """The live rows of both sides by cell. It follows from the rows, so it is not saved."""
-        self.rebuilds = np.zeros(1, np.int64)
-        """How often such an index was rebuilt instead of being moved on."""
         self.local_counts = np.zeros(1, np.int64)
         """Comparisons for local skylines: the only ones that sharing can save."""
 
@@ -89,11 +82,6 @@ class Isj(LiveSynopsis):
             self.keys = KeyIndex()
             self.left_codes = self._encoded(self.left.key)
             self.right_codes = self._encoded(self.right.key)
-            self.forget_index()
-
-    def forget_index(self) -> None:
-        """The next window builds the indexes of both sides from scratch."""
-        self.kept = [_EMPTY, _EMPTY]
 
     def pairs(self, firsts: tuple[int, int]) -> tuple[Ints, Ints]:
         return self.iterated(firsts, NO_FABRIC, _NO_SHARING, np.zeros(3, np.int64))[0]
@@ -103,15 +91,9 @@ class Isj(LiveSynopsis):
     ) -> tuple[tuple[Ints, Ints], Fabric]:
         """The pairs of the skyline, and the fabric of shared layers for the next window."""
         (left, one), (right, two) = (self._side(at, firsts[at]) for at in (0, 1))
-        pairs, sizes, *kept, fabric = join_window(
-            left, right, (one, two), (self.kept[0], self.kept[1]), fabric, sharing, self.counts,
-            self.local_counts, shares, self.rebuilds,
-        )  # fmt: skip
-        # With several segments, cells get new numbers in every window.
-        self.kept = [
-            each if side.segments == 1 else _EMPTY
-            for each, side in zip(kept, (left, right), strict=True)
-        ]
+        pairs, sizes, fabric = join_window(
+            left, right, (one, two), fabric, sharing, self.counts, self.local_counts, shares
+        )
         self.layers = [(a, b) for a, b in sizes.tolist()]
         return (pairs[:, LEFT].copy(), pairs[:, RIGHT].copy()), fabric
 
@@ -127,7 +109,6 @@ class Isj(LiveSynopsis):
             cells[:, 0] = np.arange(keys)
             cells[:, 1] = segment[0] if len(segment) else 0
             return CellSide(side.points, codes, cells, np.arange(keys + 1), segment, 1), start
-        self.kept[at] = _EMPTY
         found, small = np.unique(segment, return_inverse=True)
         return CellSide(side.points, *_cells(codes, segment, keys), small, len(found)), start
 
@@ -146,8 +127,6 @@ class Isj(LiveSynopsis):
     def stats(self) -> dict[str, int | float]:
         joined, pruned, layers = self.counts[1:4].tolist()
         found = super().stats() | {"pairs": joined, "pruned": pruned, "layers": layers}
-        arrays = (each for kept in self.kept for each in kept[:-1])
-        found["state_bytes"] += sum(each.nbytes for each in arrays)
         found["local_comparisons"] = int(self.local_counts[0])
         found["comparisons"] += found["local_comparisons"]
         return found
@@ -156,17 +135,6 @@ class Isj(LiveSynopsis):
         super()._check()
         for codes, side in zip(self.codes, self.live, strict=True):
             assert np.array_equal(self.keys.hashes(codes), side.key.view(np.uint64))
-        for kept, codes, side in zip(self.kept, self.codes, self.live, strict=True):
-            if (side.segment == side.segment[:1]).all():
-                _check_kept(kept, codes, side.expired)
-
-
-def _check_kept(kept: LiveCells, codes: Ints, expired: int) -> None:
-    """The index holds the live rows up to the last window, in the order of their arrival."""
-    for cell, (start, end) in enumerate(zip(kept.start, kept.end, strict=True)):
-        mine = np.flatnonzero(codes == cell) + expired
-        held = kept.rows[start:end]
-        assert np.array_equal(held[held >= expired], mine[mine < kept.covered])
 
 
 def _cells(codes: Ints, segment: Ints, keys: int) -> tuple[Ints, Ints, Ints]:

@@ -4,7 +4,7 @@
     risks   ts stock risk                        on     left's others           right's others
 
 A side's preferred columns are known only once the columns of both sides are known (a name that both
-have is written ``side_column``); rows that arrive earlier wait unpruned.
+have is written ``side_column``); rows that arrive earlier wait, and are never pruned.
 
 Each side may have a window of its own size. Rows of the side with the shorter window then count as
 rows of an older pane, so that rows of both sides expire together if they count as equally old:
@@ -173,8 +173,7 @@ class JoinSynopsis(DominanceSynopsis[SkylineJoin]):
             kept, offsets = self.sides[at].prefer.skylines(rows.arrow, offsets, self.on)
         mine = Part(offsets, {name: rows.take(name, kept) for name in names})
         none = Part(np.zeros(len(rows.pane) + 1, np.int64), {})
-        raw = np.full(len(rows.pane), self.sides is None)
-        runs = rows.runs({SIDES[at]: mine, SIDES[1 - at]: none}).with_scalars(raw=raw)
+        runs = rows.runs({SIDES[at]: mine, SIDES[1 - at]: none})
         if not isinstance(self.query.window.panes, SidePanes):
             return runs
         # The engine needs these if each side has its own window.
@@ -183,7 +182,6 @@ class JoinSynopsis(DominanceSynopsis[SkylineJoin]):
 
     def combine(self, runs: Runs) -> Runs:
         runs = runs.united()
-        runs = runs.with_scalars(raw=np.full(len(runs), self.sides is None))
         if not self.prunes or self.sides is None:
             return runs
         parts = {}
@@ -228,10 +226,7 @@ class JoinSynopsis(DominanceSynopsis[SkylineJoin]):
                 panes = panes.take(panes.stamp >= windows.first[-1])
             self.waiting.append(panes)
             return None
-        panes = self._with_waiting(panes)
-        if self.prunes and panes.scalars["raw"].any():
-            panes = self.combine(panes)
-        return self.fold_known(panes, windows)
+        return self.fold_known(self._with_waiting(panes), windows)
 
     def _with_waiting(self, panes: Runs) -> Runs:
         if not self.waiting:

@@ -8,8 +8,8 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from skyband.arrays import Array, Ints, Saved, State
-from skyband.data.flat_state import FlatState, Form, Forms, admitted, require
+from skyband.arrays import Array, Ints, Saved
+from skyband.data.flat_state import FlatState, Form, Forms, require
 from skyband.skyline.base import row_store
 
 __all__ = ["JoinRows", "LiveRows"]
@@ -27,6 +27,7 @@ class LiveRows(FlatState):
     saved_forms: ClassVar[Forms] = {
         **dict.fromkeys(by_row, Form("rows")),
         "pane": Form("rows", ascends=True),
+        "gone": Form(1, 0, 1 << 62),
     }
     saved_parts = (("rows/", "store"),)
 
@@ -77,8 +78,12 @@ class JoinRows(LiveRows):
     """
 
     by_row = ("key", *LiveRows.by_row)
-    saved_arrays = by_row
-    saved_forms: ClassVar[Forms] = {**LiveRows.saved_forms, "key": Form("rows")}
+    saved_arrays = (*by_row, "gone", "expired")
+    saved_forms: ClassVar[Forms] = {
+        **LiveRows.saved_forms,
+        "key": Form("rows"),
+        "expired": Form(1, 0, 1 << 62),
+    }
 
     def __init__(self, schema: pa.Schema, dimensions: int) -> None:
         super().__init__(schema, dimensions)
@@ -90,12 +95,3 @@ class JoinRows(LiveRows):
         gone = super().expire(first)
         self.expired += gone
         return gone
-
-    def state(self) -> State:
-        return super().state() | {"counts": np.array([self.gone, self.expired])}
-
-    def restore(self, arrays: Saved) -> None:
-        like = {"counts": np.zeros(2, np.int64)}
-        counts = admitted(arrays, like, {"counts": Form(2, 0, 1 << 62)})["counts"]
-        self.gone, self.expired = counts.tolist()
-        super().restore(arrays)

@@ -6,8 +6,8 @@ import numpy as np
 
 from skyband.arrays import Ints, Saved, State
 from skyband.contract.checks import integer_option
-from skyband.contract.runs import offsets_of
 from skyband.data.flat_state import Form, admitted, require
+from skyband.data.packing import under
 from skyband.query.skyline import SkylineJoin
 from skyband.skyline.graph import DominanceGraphs
 from skyband.skyline.isj import NO_FABRIC, Isj
@@ -23,6 +23,13 @@ _ALL = np.iinfo(np.int64).max
 """More layers than any window has."""
 _COUNTS = ("graph_reads", "layers_shared", "layers_recomputed")
 """Local skylines read from a graph, continued from the previous window, recomputed."""
+
+_FABRIC_FORMS = {
+    "known": Form("rows", 0),
+    "parents": Form("rows", -1),
+    "offsets": Form("cuts", 0, ascends=True),
+    "linked": Form("entries"),
+}
 
 
 class Lsj(Isj):
@@ -117,41 +124,39 @@ class Lsj(Isj):
         return fabric.known[mine], fabric.parents[mine] if fabric.linked[entry] else None
 
     def snapshot_known(self) -> State:
-        arrays = super().snapshot_known()
-        layers = self.fabric.entries // 2
-        arrays["fabric"] = np.array([layers, *self.linked])
-        arrays["shares"] = self.shares.copy()
-        for layer in range(layers):
-            for at in (0, 1):
-                known, parents = self.rows_of(layer + 2, at)
-                arrays[f"fabric{layer}/{at}/known"] = known
-                if parents is not None:
-                    arrays[f"fabric{layer}/{at}/parents"] = parents
-        return arrays
+        fabric = self.fabric
+        rows = fabric.offsets[fabric.entries]
+        return super().snapshot_known() | {
+            "followed": np.array(self.linked),
+            "shares": self.shares.copy(),
+            "fabric/known": fabric.known[:rows].copy(),
+            "fabric/parents": fabric.parents[:rows].copy(),
+            "fabric/offsets": fabric.offsets[: fabric.entries + 1].copy(),
+            "fabric/linked": fabric.linked[: fabric.entries].copy(),
+        }
 
     def restore_known(self, arrays: Saved) -> None:
         super().restore_known(arrays)
-        self.shares = arrays["shares"].copy()
+        own = {"followed": np.zeros(0, np.int64), "shares": self.shares}
+        saved = admitted(arrays, own, {"followed": Form(2), "shares": Form(len(_COUNTS))})
+        self.linked, self.shares = saved["followed"].tolist(), saved["shares"]
         ends = [side.expired + len(side) for side in self.live]
-        layers, *self.linked = (int(n) for n in arrays["fabric"])
-        require(0 <= layers <= len(arrays) and len(self.linked) == 2, "layers that are not there")
         for graph, side, end, upto in zip(self.graphs, self.live, ends, self.linked, strict=True):
             live = graph.pane >= (side.pane[0] if len(side) else graph.pane.max(initial=0) + 1)
             known = graph.slot[live].min(initial=end) >= side.expired
             inside = graph.slot.max(initial=-1) < end and 0 <= upto <= end
             require(known and inside, "a row of no side")
-        names = [f"fabric{layer}/{at}" for layer in range(layers) for at in (0, 1)]
-        known = [arrays[f"{name}/known"] for name in names]
-        linked = [f"{name}/parents" in arrays for name in names]
-        parents = [arrays.get(f"{n}/parents", each) for n, each in zip(names, known, strict=True)]
-        for saved, end in zip(zip(known, parents, strict=True), ends * layers, strict=True):
-            forms = {"known": Form("rows", 0, end, ascends=True), "parents": Form("rows", -1, end)}
-            like = dict.fromkeys(forms, np.zeros(0, np.int64))
-            admitted(dict(zip(forms, saved, strict=True)), like, forms)
-        if names:
-            offsets = offsets_of(np.array([len(each) for each in known]))
-            flat = np.concatenate(known), np.concatenate(parents)
-            self.fabric = Fabric(*flat, offsets, np.array(linked), len(names))
+        like = dict(zip(_FABRIC_FORMS, NO_FABRIC, strict=False))
+        saved = admitted(under(arrays, "fabric/"), like, _FABRIC_FORMS)
+        known, parents, offsets, linked = saved.values()
+        cuts = len(offsets) == len(linked) + 1 and offsets[0] == 0 and offsets[-1] == len(known)
+        require(cuts, "layers that are not there")
+        entry = np.repeat(np.arange(len(linked)), np.diff(offsets))
+        bounds = np.array(ends)[entry % 2]
+        below = (known < bounds) & (parents < bounds)
+        ascends = np.diff(known)[entry[1:] == entry[:-1]] > 0
+        require(below.all() and ascends.all(), "a layer with a row of no side")
+        self.fabric = Fabric(known, parents, offsets, linked, len(linked))
 
     def stats(self) -> dict[str, int | float]:
         found = super().stats()

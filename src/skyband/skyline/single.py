@@ -1,9 +1,10 @@
-"""What the algorithms of Skyline share: columns, the skyline of a pane, rows in an answer."""
+"""What Skyline's algorithms share, and ``landmark``: the skyline of all rows since a moment."""
 
 from __future__ import annotations
 
 import pyarrow as pa
 
+from skyband.contract.accumulated import Accumulated
 from skyband.contract.checks import QuickTests, faults, named, no_nan, null_tests
 from skyband.contract.rows import Faults, Rows
 from skyband.contract.runs import Part, Runs
@@ -13,7 +14,7 @@ from skyband.query.skyline import Skyline
 from skyband.skyline.base import DominanceSynopsis
 from skyband.skyline.points import Preferences
 
-__all__ = ["SkylineSynopsis"]
+__all__ = ["SkylineSynopsis", "WholeSkyline"]
 
 
 class SkylineSynopsis(DominanceSynopsis[Skyline]):
@@ -61,3 +62,22 @@ class SkylineSynopsis(DominanceSynopsis[Skyline]):
     def combine(self, runs: Runs) -> Runs:
         runs = runs.united()
         return runs.with_parts(rows=self.skyline_of(runs.parts["rows"]))
+
+
+class WholeSkyline(Accumulated, SkylineSynopsis):
+    """Keeps the skyline of all rows so far, for each group: a dominated row never comes back.
+
+    Cost: one skyline of the state and the pane's skyline per pane with rows. State: the rows of the
+    answer. Exact.
+
+    >>> import pyarrow as pa, skyband as sb
+    >>> rows = pa.table({"t": [0, 3, 12], "price": [3, 2, 1]})
+    >>> query = sb.Skyline(prefer={"price": "min"}, time="t", window=sb.LandmarkWindow(slide=10))
+    >>> sb.rank(rows, query)["price"].to_pylist()
+    [2, 1]
+    """
+
+    shortens = False
+
+    def combine(self, runs: Runs) -> Runs:
+        return self._united(runs)

@@ -1,7 +1,6 @@
 """A table from (object, stream) to the panes of its last m reports, with linear probing.
 
-A key of 0 marks a free slot. ``turn[slot]`` is the column of ``panes[slot]`` that the next report
-overwrites, which is the oldest of the m; it is not used if m = 1.
+A key of 0 marks a free slot. The panes of a slot ascend: a report pushes the oldest of them out.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from skyband.kernels.hashing import mix, plain_mix
 from skyband.kernels.jit import jit
 from skyband.kernels.patient import kernel, kernel_of
 
-Table = tuple[Hashes, Codes, Ints]
+Table = tuple[Hashes, Ints]
 
 _NEVER = np.iinfo(np.int64).min
 _FREE, _ONE, _HALF = np.uint64(0), np.uint64(1), np.uint64(32)
@@ -56,45 +55,36 @@ def remember(
     ``oldest`` is the first pane that some window covers together with the row's own. A report that
     is one too many is marked bad and not added.
     """
-    keys, turn, panes = table
+    keys, panes = table
     most = panes.shape[1]
     count = 0
     for row in range(first, last):
         at = _slot(fresh[row], keys)
         if keys[at] == _FREE:
             keys[at] = fresh[row]
-            if most > 1:
-                turn[at] = 0
             for i in range(most):
                 panes[at, i] = _NEVER
             count += 1
-        column = turn[at] if most > 1 else 0
-        if panes[at, column] >= oldest[row]:
+        if panes[at, 0] >= oldest[row]:
             bad[row] = True
-        else:
-            panes[at, column] = pane[row]
-            if most > 1:
-                turn[at] = (column + 1) % most
+            continue
+        for i in range(1, most):
+            panes[at, i - 1] = panes[at, i]
+        panes[at, most - 1] = pane[row]
     return count
 
 
 @kernel
 def live_slots(table: Table, oldest: int, wider: Table) -> int:
     """Move the keys with a report of pane ``oldest`` or later into an empty table; how many."""
-    keys, turn, panes = table
-    new_keys, new_turn, new_panes = wider
+    keys, panes = table
+    new_keys, new_panes = wider
     most = panes.shape[1]
     count = 0
     for slot in range(len(keys)):
-        if keys[slot] == _FREE:
-            continue
-        next_ = turn[slot] if most > 1 else 0
-        if panes[slot, (next_ + most - 1) % most] < oldest:
-            continue
-        at = _slot(keys[slot], new_keys)
-        new_keys[at] = keys[slot]
-        if most > 1:
-            new_turn[at] = next_
-        copy_rows(new_panes[at], panes[slot], most)
-        count += 1
+        if keys[slot] != _FREE and panes[slot, most - 1] >= oldest:
+            at = _slot(keys[slot], new_keys)
+            new_keys[at] = keys[slot]
+            copy_rows(new_panes[at], panes[slot], most)
+            count += 1
     return count

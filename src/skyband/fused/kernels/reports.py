@@ -18,7 +18,7 @@ import numpy as np
 
 from skyband.arrays import Codes, Floats, Ints, Mask
 from skyband.kernels.jit import jit
-from skyband.kernels.patient import kernel, kernel_of
+from skyband.kernels.patient import kernel
 
 Reports = tuple[Codes, Codes, Floats, Ints]
 """Object, stream, value and pane of each report."""
@@ -139,20 +139,3 @@ def advance(
             _values(links[touched[i], 0], log, low, values[i], present[i])
         offsets[step + 1] = count
     return head, size, touched[:count], values[:count], present[:count], offsets
-
-
-def _some_outside(value: Floats, stream: Codes, low: Floats, high: Floats) -> bool:
-    if not len(low):
-        return False
-    inside = (low[stream] <= value) & (value <= high[stream])
-    return not bool((inside | (stream < 0)).all())
-
-
-@kernel_of(stand_in=_some_outside)
-def any_outside(value: Floats, stream: Codes, low: Floats, high: Floats) -> bool:
-    """Whether a value is outside the bounds of its stream; unknown streams have no bounds."""
-    for row in range(len(value)):
-        s = stream[row]
-        if s >= 0 and not low[s] <= value[row] <= high[s]:
-            return True
-    return False

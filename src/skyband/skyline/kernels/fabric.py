@@ -1,4 +1,9 @@
-"""The local skylines of all layers above the first, kept from window to window in flat arrays."""
+"""What a layer of the iterative skyline join starts with: rows by cells, and local skylines.
+
+The rows of a side are in cells: rows of one cell agree in the join key and in all "diff" columns.
+Cells are numbered by key, so that those of key k are ``key_cells[k]`` to ``key_cells[k + 1]``. The
+local skylines of all layers above the first are kept from window to window, in flat arrays.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +15,6 @@ from skyband.arrays import Ints, Mask
 from skyband.kernels.arrange import order_by_code, with_room
 from skyband.kernels.jit import jit
 from skyband.kernels.sorting import sort_best
-from skyband.skyline.kernels.cells import CellSide
 from skyband.skyline.kernels.dominance import (
     BETTER,
     EQUAL,
@@ -20,6 +24,77 @@ from skyband.skyline.kernels.dominance import (
     skyline_runs,
     sort_keys,
 )
+
+# The rows of a side by cells ----------------------------------------------------------------------
+
+KEY, SEGMENT = 0, 1  # columns of ``cells``
+
+
+class CellSide(NamedTuple):
+    """One side of the join: its live rows, and the cells that they are in."""
+
+    points: Ints
+    cell: Ints  # of each row
+    cells: Ints  # key and segment of each cell
+    key_cells: Ints  # where the cells of each key begin
+    segment: Ints  # of each row; below ``segments`` if there are several
+    segments: int
+
+
+class Index(NamedTuple):
+    """The rows that are still in play, cell by cell, in the order of their positions."""
+
+    start: Ints  # where each cell begins
+    end: Ints  # and ends; there may be a gap before the next one
+    rows: Ints
+    used: Ints  # the cells that have rows, ascending
+
+
+@jit
+def by_cell(side: CellSide, active: Ints) -> Index:
+    """The active rows of a side, cell by cell."""
+    order, starts = order_by_code(side.cell[active], len(side.cells))
+    used = np.empty(len(side.cells), np.int64)
+    cells = 0
+    for c in range(len(side.cells)):
+        if starts[c] < starts[c + 1]:
+            used[cells] = c
+            cells += 1
+    return Index(starts[:-1].copy(), starts[1:].copy(), active[order], used[:cells])
+
+
+@jit
+def thinned(index: Index, gone: Mask) -> Index:
+    """The index without the rows that are gone; changes it in place."""
+    cells = 0
+    for n in range(len(index.used)):
+        c = index.used[n]
+        size = index.start[c]
+        for at in range(index.start[c], index.end[c]):
+            row = index.rows[at]
+            if not gone[row]:
+                index.rows[size] = row
+                size += 1
+        index.end[c] = size
+        if size > index.start[c]:
+            index.used[cells] = c
+            cells += 1
+    return Index(index.start, index.end, index.rows, index.used[:cells])
+
+
+@jit
+def corners(side: CellSide, rest: Index) -> Ints:
+    """The best corner of each used cell's rows."""
+    width = side.points.shape[1]
+    corner = np.empty((len(side.cells), width), np.int64)
+    for c in rest.used:
+        for n in range(rest.start[c], rest.end[c]):
+            row = rest.rows[n]
+            for k in range(width):
+                if n == rest.start[c] or side.points[row, k] > corner[c, k]:
+                    corner[c, k] = side.points[row, k]
+    return corner
+
 
 # Local skylines of the iterative skyline join, kept from window to window ------------------------
 
@@ -181,9 +256,6 @@ def local_sky(
     """
     entry = 2 * (layer - 2) + at
     if layer >= stop:
-        if layer == stop and at == 1 and made.entries == entry:
-            # The left side has stopped here, so the right one is not looked at.
-            made = _copied(made, before, entry)
         shares[RECOMPUTED] += 1
         return recomputed(side, active, counts), made, stop
     known = before.known[:0]
@@ -233,16 +305,6 @@ def _common(a: Ints, b: Ints) -> int:
             j += 1
         found += j < len(b) and b[j] == a[i]
     return found
-
-
-@jit
-def _copied(made: Fabric, before: Fabric, entry: int) -> Fabric:
-    """The fabric with an entry of the previous window, which may not have it."""
-    if entry >= before.entries:
-        return _with_entry(made, before.known[:0], before.parents[:0], False)
-    low, high = before.offsets[entry], before.offsets[entry + 1]
-    linked = before.linked[entry]
-    return _with_entry(made, before.known[low:high], before.parents[low:high], linked)
 
 
 @jit

@@ -10,19 +10,21 @@ from skyband.arrays import Ints, Mask
 from skyband.kernels.arrange import with_room
 from skyband.kernels.jit import jit
 from skyband.kernels.patient import kernel
-from skyband.skyline.kernels.cells import (
+from skyband.skyline.kernels.dominance import dominates, joined, mixed, skyline_runs
+from skyband.skyline.kernels.fabric import (
+    GRAPH,
     KEY,
     SEGMENT,
     CellSide,
+    Fabric,
     Index,
-    LiveCells,
+    Sharing,
+    by_cell,
     corners,
-    moved_on,
-    rows_from,
+    local_sky,
     thinned,
+    unshared,
 )
-from skyband.skyline.kernels.dominance import dominates, joined, mixed, skyline_runs
-from skyband.skyline.kernels.fabric import GRAPH, Fabric, Sharing, local_sky, unshared
 
 COMPARISONS, JOINED, PRUNED, LAYERS = 0, 1, 2, 3  # places in ``counts``
 _WORSE, _EQUAL, _BETTER = 0, 1, 2
@@ -48,22 +50,18 @@ class SideStart(NamedTuple):
 
 @kernel
 def join_window(
-    left: CellSide, right: CellSide, starts: tuple[SideStart, SideStart], kept: tuple[LiveCells,
-    LiveCells], fabric: Fabric, sharing: Sharing, counts: Ints, local_counts: Ints, shares: Ints,
-    rebuilds: Ints,
-) -> tuple[Ints, Ints, LiveCells, LiveCells, Fabric]:  # fmt: skip
+    left: CellSide, right: CellSide, starts: tuple[SideStart, SideStart], fabric: Fabric,
+    sharing: Sharing, counts: Ints, local_counts: Ints, shares: Ints,
+) -> tuple[Ints, Ints, Fabric]:  # fmt: skip
     """The skyline of the join of the rows from both starts on.
 
     Returns the pairs of rows (columns LEFT, RIGHT), how many rows of both sides each layer began
-    with, and what is kept for the next window: the indexes of both sides and the fabric.
+    with, and the fabric for the next window.
     """
     one, two = starts
-    left_kept = moved_on(kept[0], left.cell, len(left.cells), one.expired, rebuilds)
-    right_kept = moved_on(kept[1], right.cell, len(right.cells), two.expired, rebuilds)
-    lefts = rows_from(left_kept, one.expired, one.low, len(left.cell) - one.low)
-    rights = rows_from(right_kept, two.expired, two.low, len(right.cell) - two.low)
     left_active = np.arange(one.low, len(left.cell))
     right_active = np.arange(two.low, len(right.cell))
+    lefts, rights = by_cell(left, left_active), by_cell(right, right_active)
     left_gone = np.zeros(len(left.cell), np.bool_)
     right_gone = np.zeros(len(right.cell), np.bool_)
     width = left.points.shape[1] + right.points.shape[1]
@@ -89,7 +87,7 @@ def join_window(
         left_active = remaining(left_active, left_gone)
         right_active = remaining(right_active, right_gone)
         counts[PRUNED] += before - len(left_active) - len(right_active)
-    return results.pairs[: results.size], sizes[:layer], left_kept, right_kept, made
+    return results.pairs[: results.size], sizes[:layer], made
 
 
 @jit
