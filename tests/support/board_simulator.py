@@ -12,7 +12,7 @@ import skyband as sb
 from skyband.spark.answer_bytes import answers_from
 from skyband.spark.board_rows import answer_rows, typed_rows
 from skyband.spark.bucket import SESSIONS
-from skyband.spark.keepers import BucketKeeper, ChangesKeeper
+from skyband.spark.keepers import BucketKeeper
 from skyband.spark.plan import SHIFT_MS, BoardPlan
 from skyband.spark.stages import batch_finisher, batch_folder, finisher
 from skyband.spark.summarise import summariser
@@ -27,22 +27,6 @@ def board_plan_of(
     """The plan of a board; ``settings`` are those of ``spark_simulator.plan_of``."""
     plans = {n: spark_simulator.plan_of(q, sources, **settings).first for n, q in board.items()}
     return BoardPlan(plans)
-
-
-class Value:
-    """A state of Spark with one value."""
-
-    def __init__(self) -> None:
-        self.value: tuple[Any, ...] | None = None
-
-    def get(self) -> tuple[Any, ...] | None:
-        return self.value
-
-    def update(self, value: tuple[Any, ...]) -> None:
-        self.value = value
-
-    def clear(self) -> None:
-        self.value = None
 
 
 class BoardJob:
@@ -61,8 +45,6 @@ class BoardJob:
         self.settings = settings
         self.stores: dict[Key, spark_simulator.Memory] = {}
         self.timers: dict[Key, int] = {}
-        self.last: dict[tuple[str, int], Value] = {}
-        """The last answer of each query and bucket, if changes are wanted of several shards."""
         self.seen: dict[str, int] = {}
         self.watermark = 0
         self.counts: dict[str, dict[str, int]] = {}
@@ -113,7 +95,7 @@ class BoardJob:
             for name in ("rows_late", "windows_out"):
                 self.counts[row["query"]][name] += row[name]
         if self.plan.first.shards > 1:
-            rows = self._finished([row for row in rows if row["windows_out"] or row["joined"]])
+            rows = self._finished([row for row in rows if row["windows_out"]])
         for row in rows:
             if row["payload"] is not None:
                 plan = self.plan.plans[row["query"]]
@@ -127,12 +109,6 @@ class BoardJob:
         by_bucket: dict[tuple[str, int], list[dict[str, Any]]] = {}
         for row in rows:
             by_bucket.setdefault((row["query"], row["bucket"]), []).append(row)
-        if any(each.changes for each in self.plan.plans.values()):
-            given = []
-            for key, mine in by_bucket.items():
-                keeper = ChangesKeeper(self.plan, self.last.setdefault(key, Value()))
-                given += list(keeper.take(key, iter([pd.DataFrame(mine)])))
-            return [row for frame in given for row in frame.to_dict("records")]
         finish = finisher(self.plan)
         return [row for mine in by_bucket.values() for row in finish(_pieces(mine)).to_pylist()]
 
@@ -144,9 +120,11 @@ class BoardJob:
 
 
 def _pieces(rows: list[dict[str, Any]]) -> pa.Table:
-    columns = ("query", "shard", "windows", "payload", "letters")
+    columns = ("query", "shard", "windows", "payload", "before", "letters")
     made = pa.table({name: [row[name] for row in rows] for name in columns})
-    return made.set_column(4, "letters", made["letters"].cast(pa.binary()))
+    for place in (4, 5):
+        made = made.set_column(place, columns[place], made[columns[place]].cast(pa.binary()))
+    return made
 
 
 def ranked_batch(board: Mapping[str, sb.Query], table: pa.Table, **settings: Any) -> dict[str, Any]:

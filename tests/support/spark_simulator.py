@@ -101,7 +101,6 @@ class Job:
         self.timers: dict[tuple[int, int], int] = {}
         self.seen: dict[str, int] = {}
         self.watermark = 0
-        self.before: dict[int, pa.Table | None] = {}
         self.stats = dict.fromkeys((*COUNTS, "rows_late"), 0)
 
     def push(self, push: Mapping[str, pa.Table]) -> pa.Table:
@@ -159,17 +158,15 @@ class Job:
         self.stats["rows_late"] += outcome.rows_late
         self.stats["rows_bad"] += outcome.rows_bad
         if len(outcome.windows):
-            piece = key[1], outcome.windows, outcome.payload
+            piece = key[1], outcome.windows, outcome.payload, outcome.before
             pieces.setdefault(key[0], []).append(piece)
 
     def _finished(self, pieces: dict[int, list[Any]]) -> Iterator[pa.Table]:
-        for number, mine in pieces.items():
+        for mine in pieces.values():
             if self.plan.first.shards == 1:
-                yield from (answers_from(p, self.plan.output) for _, _, p in mine if p)
+                yield from (answers_from(p, self.plan.output) for _, _, p, _ in mine if p)
             else:
-                before = self.before.get(number)
-                table, self.before[number] = finish(self.plan, "", mine, before=before)
-                yield table
+                yield finish(self.plan, "", mine)
 
 
 def run_batch(plan: BoardPlan, sources: Mapping[str, pa.Table], parts: int = 1) -> pa.Table:

@@ -30,7 +30,7 @@ from skyband.arrays import Ints, State
 from skyband.contract.rows import Faults, RefusedRows
 from skyband.contract.runs import Runs
 from skyband.data.group_table import GroupTable
-from skyband.data.ipc import table_from, table_to_array
+from skyband.data.ipc import table_from, table_to_bytes
 from skyband.data.keys import hash_columns
 from skyband.data.letters import CarriedColumns, row_letters
 from skyband.data.packing import pack, unpack
@@ -105,6 +105,8 @@ class QueryOutcome:
     windows: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     payload: bytes | None = None
     """Finished rows; with several shards, this shard's piece of them."""
+    before: bytes | None = None
+    """This shard's piece of the answer before, if changes are wanted of several shards."""
     letters: list[pa.Table] = field(default_factory=list)
     """Rows that were refused when their panes were sealed, if dead letters are wanted."""
     rows_late: int = 0
@@ -199,8 +201,8 @@ class Bucket:
         self.counts: dict[str, dict[str, int]] = {}
         """Late and bad rows and windows of each query, since it was added."""
         self.folds: list[StoredFold] = []
-        self.last: dict[str, pa.Table] = {}
-        """The last answer of each query, if changes are wanted."""
+        self.last: dict[str, bytes] = {}
+        """The last answer of each query, or this shard's piece of it, if changes are wanted."""
         self._changed = False
         blob = store.head()
         if blob is not None:
@@ -235,7 +237,7 @@ class Bucket:
                 )
         self.counts = {n: query["counts"] for n, query in head["queries"].items()}
         self.last = {
-            name: table_from(arrays[f"last/{name}"].tobytes())
+            name: arrays[f"last/{name}"].tobytes()
             for name in self.counts
             if f"last/{name}" in arrays
         }
@@ -300,7 +302,9 @@ class Bucket:
                 for name in self.counts
             }
             folds = [stored.header() for stored in self.folds]
-            arrays: State = {f"last/{n}": table_to_array(table) for n, table in self.last.items()}
+            arrays: State = {
+                f"last/{name}": np.frombuffer(blob, np.uint8) for name, blob in self.last.items()
+            }
             arrays |= {f"{i}/panes": stored.panes for i, stored in enumerate(self.folds)}
             head = {"version": STATE_VERSION, "queries": queries, "folds": folds}
             self.store.set_head(pack(self.head | head, arrays))
@@ -380,12 +384,17 @@ class Bucket:
             self.counts[name]["windows_out"] += len(windows)
             if plan.shards > 1:
                 outcome.payload = None if part is None else pack_runs(part, fold.groups)
+                if plan.changes:
+                    outcome.before = self.last.pop(name, None)
+                    newest = None if part is None else part.take(part.stamp == windows.number[-1])
+                    if newest is not None and len(newest):
+                        self.last[name] = pack_runs(newest, fold.groups)
                 continue
             answers = fold.answer(i, [] if part is None else [part], windows)
             table = answers_table(plan, answers)
             outcome.payload = answers_to_bytes(table) if table.num_rows else None
             if plan.changes:
-                self.last[name] = fold.readers[i].last_tables[0]
+                self.last[name] = table_to_bytes(fold.readers[i].last_tables[0])
         fold.forget(step.windows)
 
     def _loaded(self, stored: StoredFold) -> Fold:
@@ -397,8 +406,8 @@ class Bucket:
             parts = [unpack_runs(blobs[s], fold.groups)[0] for s, _ in stored.parts.values()]
             fold.resume(stored.clock, panes, parts)
             for name, reader in zip(stored.names, fold.readers, strict=True):
-                if name in self.last:
-                    reader.last = {0: self.last[name]}
+                if name in self.last and self.plan.shards == 1:
+                    reader.last = {0: table_from(self.last[name])}
         return stored.live
 
     def _unpacked(self, blob: bytes, fold: Fold) -> Runs:

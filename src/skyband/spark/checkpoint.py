@@ -41,19 +41,14 @@ _REMOTE = "skyband-run"
 def read_heads(session: Any, checkpoint: str) -> list[tuple[Any, dict[str, Any], State]]:
     """The key and the head of every bucket and shard of a checkpoint, and the head's arrays."""
     reader = session.read.format("statestore").option("stateVarName", "head")
-    first: Exception | None = None
-    for operator in (0, 1):  # changes of several shards have a second operator, with number 0
-        try:
-            rows = reader.option("operatorId", operator).load(checkpoint).collect()
-        except Exception as problem:  # noqa: BLE001 - told below, whatever it is
-            first = first or problem
-        else:
-            return [(row["key"], *unpack(bytes(row["value"]["blob"]))) for row in rows]
-    assert first is not None
-    raise EngineError(
-        f"{checkpoint!r} could not be read as the checkpoint of a Skyband query; give the folder "
-        f"that was the query's checkpointLocation. Spark says: {first_line(first)}"
-    ) from first
+    try:
+        rows = reader.load(checkpoint).collect()
+    except Exception as problem:
+        raise EngineError(
+            f"{checkpoint!r} could not be read as the checkpoint of a Skyband query; give the "
+            f"folder that was the query's checkpointLocation. Spark says: {first_line(problem)}"
+        ) from problem
+    return [(row["key"], *unpack(bytes(row["value"]["blob"]))) for row in rows]
 
 
 def read_state(session: Any, checkpoint: str) -> pa.Table:

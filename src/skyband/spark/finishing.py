@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +12,7 @@ from skyband.answers.changes import changes
 from skyband.arrays import Ints
 from skyband.contract.runs import Runs
 from skyband.data.time_axis import window_column
+from skyband.engine.fold import Fold
 from skyband.spark.parcels import unpack_runs
 from skyband.spark.plan import BoardPlan, QueryPlan
 from skyband.spark.promises import of_changes, of_rows
@@ -47,40 +48,46 @@ def _changelog(plan: QueryPlan, answers: Answers) -> Iterator[pa.Table]:
             yield pa.Table.from_arrays(columns, schema=plan.output)
 
 
+Piece = tuple[int, Ints, bytes | None, bytes | None]
+"""Shard, windows, this shard's part of their answers and of the last answer before them."""
+
+
 def finish(
     board: BoardPlan,
     name: str,
-    pieces: Iterable[tuple[int, Ints, bytes | None]],
+    pieces: Iterable[Piece],
     upto: int | None = None,
-    before: pa.Table | None = None,
-) -> tuple[pa.Table, pa.Table | None]:
-    """Merge (shard, windows, piece) of all shards into a query's rows, and the last answer.
+) -> pa.Table:
+    """Merge the pieces of all shards into a query's rows.
 
     ``upto`` is the number of the last window to answer; pieces of several buckets may be mixed.
     """
     fold, plan = board.fold([name]), board.plans[name]
-    (reader,) = fold.readers
-    if before is not None:
-        reader.last = {0: before}
-    by_shard: dict[int, list[Runs]] = {}
+    parts: dict[int, list[Runs]] = {}
+    earlier: dict[int, list[Runs]] = {}
     numbers: list[Ints] = []
-    for shard, windows, blob in pieces:
+    for shard, windows, part, before in pieces:
         numbers.append(windows)
-        if blob is not None:
-            by_shard.setdefault(shard, []).append(unpack_runs(blob, fold.groups)[0])
+        for blob, by_shard in ((part, parts), (before, earlier)):
+            if blob is not None:
+                by_shard.setdefault(shard, []).append(unpack_runs(blob, fold.groups)[0])
     due = np.unique(np.concatenate(numbers)) if numbers else np.zeros(0, np.int64)
     if upto is not None:
         due = due[due <= upto]
     if not len(due):
-        return plan.output.empty_table(), before
-    partials = []
-    for shard in sorted(by_shard):
-        runs = Runs.concat(by_shard[shard])
-        if upto is not None:
-            runs = runs.take(runs.stamp <= upto)
-        partials.append(runs.ordered(fold.groups.ranks))
-    answers = fold.answer(0, partials, fold.windows(due))
-    return answers_table(plan, answers), reader.last_tables.get(0)
+        return plan.output.empty_table()
+    if earlier:  # from here on, the fold knows the last answer
+        known = _merged(earlier, fold)
+        fold.answer(0, known, fold.windows(known[0].stamp[:1]))
+    partials = _merged(parts, fold)
+    if upto is not None:
+        partials = [runs.take(runs.stamp <= upto) for runs in partials]
+    return answers_table(plan, fold.answer(0, partials, fold.windows(due)))
+
+
+def _merged(by_shard: Mapping[int, Sequence[Runs]], fold: Fold) -> list[Runs]:
+    """The parts of each shard, which may come from several buckets, as one."""
+    return [Runs.concat(by_shard[shard]).ordered(fold.groups.ranks) for shard in sorted(by_shard)]
 
 
 # The guarantees of an answer, as extra columns of its rows: ``rank(..., bounds=True)`` -----------

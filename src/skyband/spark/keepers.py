@@ -1,4 +1,4 @@
-"""What the stateful operators do with rows and timers: they connect Spark's state with a bucket."""
+"""What the stateful operator does with rows and timers: it connects Spark's state with a bucket."""
 
 from __future__ import annotations
 
@@ -6,20 +6,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
 
-import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from skyband.data.ipc import table_from, table_to_bytes
-from skyband.spark.answer_bytes import answers_to_bytes
+from skyband.data.ipc import table_to_bytes
 from skyband.spark.bucket import Bucket, PaneStore, QueryOutcome
-from skyband.spark.finishing import finish
 from skyband.spark.parcels import schema_of
 from skyband.spark.plan import BoardPlan, QueryPlan
 from skyband.spark.processor import ANSWERED_DDL
 from skyband.spark.stages import named
 
-__all__ = ["BucketKeeper", "ChangesKeeper", "SparkStore", "Timers", "step"]
+__all__ = ["BucketKeeper", "SparkStore", "Timers", "step"]
 
 
 class Timers(Protocol):
@@ -149,7 +146,6 @@ class BucketKeeper:
                 yield self._letters(key, table_to_bytes(self._told(name, letters)))
             plan, reached = board.plans[name], board.reached_ms(name, watermark_ms)
             row = {"query": name, "bucket": bucket_number, "shard": shard}
-            row["joined"] = int(name in bucket.added)
             rows.append(row | _row_of(plan, outcome, reached))
         rows[0] |= {
             "retained": bucket.retained,
@@ -177,7 +173,7 @@ class BucketKeeper:
 
     def _frame(self, rows: Sequence[dict[str, Any]]) -> pd.DataFrame:
         """Rows of the output; columns that are not given are empty or 0."""
-        empty = {"payload": None, "letters": None, "windows": b"", "marks": b""}
+        empty = {"payload": None, "before": None, "letters": None, "windows": b"", "marks": b""}
         columns = {name: empty.get(name, 0) for name in self.output.names}
         return pd.DataFrame({n: [row.get(n, none) for row in rows] for n, none in columns.items()})
 
@@ -189,43 +185,10 @@ def _row_of(plan: QueryPlan, outcome: QueryOutcome, reached_ms: int) -> dict[str
     return {
         "windows": outcome.windows.tobytes(),
         "payload": outcome.payload,
+        "before": outcome.before,
         "rows_late": outcome.rows_late,
         "rows_bad": outcome.rows_bad,
         "windows_out": len(outcome.windows),
         "marks": marks,
         "unmarked": unmarked,
     }
-
-
-class ChangesKeeper:
-    """Merges the pieces of all shards of a bucket and compares them with the previous answer."""
-
-    def __init__(self, board: BoardPlan, last: Any) -> None:
-        self.board, self.last = board, last
-
-    def take(self, key: Any, rows: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
-        """Pieces of all windows that are due in a batch."""
-        name = key[0]
-        pieces = []
-        for frame in rows:
-            if frame["joined"].any():
-                self.last.clear()  # it is that of a query which had this name before
-            for letters in frame["letters"]:
-                if letters is not None:
-                    yield _given(name, letters=bytes(letters))
-            columns = (frame[column] for column in ("shard", "windows", "payload"))
-            for shard, windows, payload in zip(*columns, strict=True):
-                pieces.append((int(shard), np.frombuffer(windows, np.int64), payload))
-        if name not in self.board.plans:
-            self.last.clear()
-            return
-        value = self.last.get()
-        before = None if value is None else table_from(bytes(value[0]))
-        table, last = finish(self.board, name, pieces, before=before)
-        if self.board.plans[name].changes and last is not None and last is not before:
-            self.last.update((table_to_bytes(last),))
-        yield _given(name, payload=answers_to_bytes(table) if table.num_rows else None)
-
-
-def _given(name: str, payload: bytes | None = None, letters: bytes | None = None) -> pd.DataFrame:
-    return pd.DataFrame({"query": [name], "payload": [payload], "letters": [letters]})

@@ -1,4 +1,4 @@
-"""The stateful operators as Spark sees them: which states they have, and who works with those.
+"""The stateful operator as Spark sees it: which states it has, and who works with those.
 
 Before the first batch, Spark starts a Python process only to ask which states a query has. To keep
 it from importing everything for that, the plan travels as bytes here, and what works with the
@@ -18,16 +18,16 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 if TYPE_CHECKING:
     import pandas as pd
 
-    from skyband.spark.keepers import BucketKeeper, ChangesKeeper
+    from skyband.spark.keepers import BucketKeeper
     from skyband.spark.plan import BoardPlan
 
-__all__ = ["ANSWERED_DDL", "BucketProcessor", "ChangesProcessor"]
+__all__ = ["ANSWERED_DDL", "BucketProcessor"]
 
 ANSWERED_DDL = (
-    "query string, bucket int, shard int, windows binary, payload binary, letters binary, "
-    "rows_late bigint, rows_bad bigint, windows_out bigint, marks binary, unmarked bigint, "
-    "joined int, "
-    "retained bigint, retained_more bigint, state_bytes bigint, state_bytes_more bigint"
+    "query string, bucket int, shard int, windows binary, payload binary, before binary, "
+    "letters binary, rows_late bigint, rows_bad bigint, windows_out bigint, marks binary, "
+    "unmarked bigint, retained bigint, retained_more bigint, state_bytes bigint, "
+    "state_bytes_more bigint"
 )
 
 
@@ -79,36 +79,6 @@ class BucketProcessor(StatefulProcessor):
     ) -> Iterator[pd.DataFrame]:
         """The watermark has reached the end of a window."""
         yield from self.keeper.fire(key, timerValues.getCurrentWatermarkInMs())
-
-    def close(self) -> None:
-        """Nothing to give back."""
-
-
-class ChangesProcessor(StatefulProcessor):
-    """Merges the pieces of all shards of a bucket and compares them with the previous answer."""
-
-    def __init__(self, plan: BoardPlan) -> None:
-        self.packed = _packed(plan)
-
-    def init(self, handle: StatefulProcessorHandle) -> None:
-        """Called by Spark before anything else."""
-        self.last = handle.getValueState("last", "blob binary")
-
-    @cached_property
-    def keeper(self) -> ChangesKeeper:
-        """What works with the state."""
-        from skyband.spark.keepers import ChangesKeeper
-
-        return ChangesKeeper(_unpacked(self.packed), self.last)
-
-    def handleInputRows(  # noqa: N802
-        self,
-        key: Any,
-        rows: Iterator[pd.DataFrame],
-        timerValues: Any,  # noqa: N803
-    ) -> Iterator[pd.DataFrame]:
-        """All pieces of a window arrive in the same batch, because there is one watermark."""
-        yield from self.keeper.take(key, rows)
 
     def close(self) -> None:
         """Nothing to give back."""

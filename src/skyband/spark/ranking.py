@@ -29,7 +29,7 @@ from skyband.spark.board_rows import schema_from_text, schema_texts, typed_rows
 from skyband.spark.first_rows import auto_shards
 from skyband.spark.held_types import arrow_schema
 from skyband.spark.plan import BoardPlan, QueryPlan, check_window
-from skyband.spark.processor import ANSWERED_DDL, BucketProcessor, ChangesProcessor
+from skyband.spark.processor import ANSWERED_DDL, BucketProcessor
 from skyband.spark.promises import PROMISE
 from skyband.spark.requirements import advise_partitions, check_session, outside_of_functions
 from skyband.spark.stages import (
@@ -92,11 +92,8 @@ def packed_answers(
     stepped = metrics.observe_steps(stepped, label, list(plan.plans))
     if plan.first.shards == 1:
         return stepped.select("query", "payload", "letters")
-    told = stepped.where("windows_out > 0 OR joined > 0 OR letters IS NOT NULL")
-    due = told.groupBy("query", "bucket")
-    if not any(each.changes for each in plan.plans.values()):
-        return due.applyInArrow(finisher(plan), GIVEN_DDL)
-    return due.transformWithStateInPandas(ChangesProcessor(plan), GIVEN_DDL, "append", "none")
+    due = stepped.where("windows_out > 0 OR letters IS NOT NULL")
+    return due.groupBy("query", "bucket").applyInArrow(finisher(plan), GIVEN_DDL)
 
 
 def plan_of(

@@ -13,7 +13,7 @@ from skyband.contract.runs import Runs
 from skyband.errors import SkybandError
 from skyband.spark.answer_bytes import answers_from, answers_to_bytes
 from skyband.spark.board_rows import answer_rows
-from skyband.spark.finishing import finish
+from skyband.spark.finishing import Piece, finish
 from skyband.spark.parcels import pack_runs, schema_of, unpack_runs
 from skyband.spark.plan import BoardPlan
 
@@ -74,7 +74,7 @@ def finisher(board: BoardPlan) -> Callable[[pa.Table], pa.Table]:
 
     def run(pieces: pa.Table) -> pa.Table:
         name = pieces.column("query")[0].as_py()
-        table, _ = finish(board, name, _pieces(pieces))
+        table = finish(board, name, _pieces(pieces))
         letters = pieces.column("letters").drop_null().to_pylist()
         answers = [answers_to_bytes(table)] if table.num_rows else []
         blobs = {"query": [name] * (len(answers) + len(letters))}
@@ -139,7 +139,7 @@ def batch_finisher(board: BoardPlan) -> Callable[[Batches], Batches]:
             if not seen:
                 continue
             upto = plan.window.panes.last_window_ending_by(max(seen)) + 1
-            table, _ = finish(board, name, _pieces(own), upto)
+            table = finish(board, name, _pieces(own), upto)
             if board.alone:
                 yield from table.cast(plan.output).to_batches(max_chunksize=1 << 16)
             else:
@@ -148,7 +148,8 @@ def batch_finisher(board: BoardPlan) -> Callable[[Batches], Batches]:
     return run
 
 
-def _pieces(table: pa.Table) -> Iterator[tuple[int, Any, bytes | None]]:
-    columns = (table.column(name).to_pylist() for name in ("shard", "windows", "payload"))
-    for shard, windows, payload in zip(*columns, strict=True):
-        yield shard, np.frombuffer(windows, np.int64), payload
+def _pieces(table: pa.Table) -> Iterator[Piece]:
+    names = ("shard", "windows", "payload", "before")
+    columns = (table.column(name).to_pylist() for name in names if name in table.column_names)
+    for shard, windows, payload, *before in zip(*columns, strict=True):
+        yield shard, np.frombuffer(windows, np.int64), payload, *(before or [None])
