@@ -13,7 +13,7 @@ import pytest
 
 import skyband as sb
 from skyband.jobs import parse_job, run_job
-from skyband.spark.closing import closing_of, plan_closing
+from skyband.spark.checkpoint import closing_of, plan_closing
 from support import spark_simulator
 from support.board_simulator import board_plan_of
 

@@ -20,7 +20,7 @@ import skyband as sb
 from skyband.engine.fold import folds_of, widest
 from skyband.errors import EngineError
 from skyband.spark.bucket import SESSIONS
-from skyband.spark.closing import closing_of
+from skyband.spark.checkpoint import closing_of
 from support.board_simulator import BoardJob, ranked_batch
 
 KINDS = ("TopK", "HeavyHitters", "Skyline")

@@ -9,12 +9,10 @@ import pandas as pd
 import pyarrow as pa
 
 import skyband as sb
-from skyband.spark.answer_bytes import answers_from
-from skyband.spark.board_rows import answer_rows, typed_rows
-from skyband.spark.bucket import SESSIONS
-from skyband.spark.keepers import BucketKeeper
+from skyband.spark.bucket import SESSIONS, BucketKeeper
+from skyband.spark.finishing import answer_rows, batch_finisher, batch_folder, finisher, typed_rows
+from skyband.spark.parcels import answers_from
 from skyband.spark.plan import SHIFT_MS, BoardPlan
-from skyband.spark.stages import batch_finisher, batch_folder, finisher
 from skyband.spark.summarise import summariser
 from support import spark_simulator
 

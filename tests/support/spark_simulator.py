@@ -16,12 +16,10 @@ import pyarrow as pa
 import skyband as sb
 from skyband.engine.intake import Intake
 from skyband.engine.per_group import make_synopsis
-from skyband.spark.answer_bytes import answers_from
-from skyband.spark.bucket import SESSIONS
-from skyband.spark.finishing import finish
-from skyband.spark.keepers import step
+from skyband.spark.bucket import SESSIONS, step
+from skyband.spark.finishing import batch_finisher, batch_folder, finish
+from skyband.spark.parcels import answers_from
 from skyband.spark.plan import SHIFT_MS, BoardPlan, QueryPlan
-from skyband.spark.stages import batch_finisher, batch_folder
 from skyband.spark.summarise import COUNTS, PACKED, summariser
 
 

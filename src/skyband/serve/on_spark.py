@@ -32,9 +32,8 @@ from skyband.query import Query
 from skyband.serve.board import Schemas
 from skyband.serve.page import Page
 from skyband.serve.status import ReportedStatus
-from skyband.spark.plan import QueryPlan
-from skyband.spark.promises import PROMISE
-from skyband.spark.requirements import require_packages
+from skyband.spark.plan import PROMISE, QueryPlan
+from skyband.spark.sessions import require_packages
 
 __all__ = ["SparkPage", "check_shown", "on_spark", "windows_of"]
 

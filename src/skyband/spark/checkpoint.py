@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import uuid
 from contextlib import suppress
 from pathlib import Path
@@ -10,23 +11,32 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.fs
 
 from skyband.arrays import State
 from skyband.data.durable import LOCK, clear, is_empty, write_whole
 from skyband.data.packing import unpack
 from skyband.errors import EngineError, SkybandError
 from skyband.spark.bucket import pane_table
+from skyband.spark.locations import open_location
 from skyband.spark.parcels import schema_of
-from skyband.spark.plan import BoardPlan
-from skyband.spark.requirements import first_line
+from skyband.spark.plan import BoardPlan, Closing
+from skyband.spark.sessions import first_line
 
 __all__ = [
     "STATE_SCHEMA",
     "Claim",
+    "check_logs",
+    "closing_of",
+    "damaged",
+    "next_watermark",
+    "plan_closing",
+    "read_closing",
     "read_heads",
     "read_state",
     "recorded_identity",
     "recorded_shards",
+    "told_of_damage",
 ]
 
 STATE_SCHEMA = schema_of(
@@ -247,3 +257,213 @@ def _found_by_spark(folder: str, session: Any) -> Any:
             f"the checkpoint {folder!r} cannot be read: {first_line(problem)}"
         ) from problem
     return _parsed(folder, rows[0][0])
+
+
+# Closing a finite job -----------------------------------------------------------------------------
+
+
+_RECORD = "skyband-closing.json"
+_WATERMARK = "batchWatermarkMs"
+
+
+def plan_closing(session: Any, checkpoint: str, plan: BoardPlan) -> bool:
+    """Plan the batch that answers the last windows; False if none are left.
+
+    The query must have ended. ``checkpoint`` is the folder of the job; the query's is inside.
+    """
+    system, root = _opened(checkpoint)
+    folder = f"{root}/answers"
+    last = _last_batch(system, f"{folder}/offsets")
+    if last is None:
+        return False
+    if last != _last_batch(system, f"{folder}/commits"):
+        raise EngineError(
+            f"the last batch of {checkpoint!r} was not finished, so the job cannot be closed; "
+            "start it again"
+        )
+    closing = closing_of(plan, _latest(session, f"{checkpoint}/answers"))
+    if closing is None or closing.watermark_ms <= _reached(system, folder, last):
+        return False
+    record = {"watermark": closing.watermark_ms, "ends": dict(closing.ends_ms)}
+    _write(system, f"{root}/{_RECORD}", json.dumps(record))
+    offsets = _lines(system, f"{folder}/offsets/{last}")
+    told = json.loads(offsets[1]) | {_WATERMARK: closing.watermark_ms}
+    planned = "\n".join([offsets[0], json.dumps(told, separators=(",", ":")), *offsets[2:]])
+    _write(system, f"{folder}/offsets/{last + 1}", planned)
+    return True
+
+
+def next_watermark(checkpoint: str) -> int | None:
+    """The watermark with which a job goes on; None if it has finished no batch."""
+    system, root = _opened(checkpoint)
+    last = _last_batch(system, f"{root}/answers/commits")
+    return None if last is None else _reached(system, f"{root}/answers", last)
+
+
+def _reached(system: Any, folder: str, batch: int) -> int:
+    """The watermark after a batch."""
+    planned = json.loads(_lines(system, f"{folder}/offsets/{batch}")[1])
+    committed = json.loads(_lines(system, f"{folder}/commits/{batch}")[1])
+    return int(max(planned[_WATERMARK], committed.get("nextBatchWatermarkMs", 0)))
+
+
+def closing_of(plan: BoardPlan, latest_ms: int | None) -> Closing | None:
+    """The watermark at which every query has answered its last window."""
+    if latest_ms is None:
+        return None
+    ends = {name: each.last_end_ms(latest_ms) for name, each in plan.plans.items()}
+    return Closing(max(end + plan.held_ms[name] for name, end in ends.items()), ends)
+
+
+def read_closing(checkpoint: str) -> Closing | None:
+    """How a job was last closed; None if it never was."""
+    try:
+        system, root = _opened(checkpoint)
+        told = json.loads("\n".join(_lines(system, f"{root}/{_RECORD}")))
+    except (OSError, ValueError):
+        return None
+    return Closing(int(told["watermark"]), told["ends"])
+
+
+def _latest(session: Any, checkpoint: str) -> int | None:
+    """The greatest time of all rows, bad and late ones too; None if there was no row."""
+    heads = (head for _, head, _ in read_heads(session, checkpoint))
+    found = [head["latest"] for head in heads if head.get("latest") is not None]
+    return max(found, default=None)
+
+
+# Files of a checkpoint ----------------------------------------------------------------------------
+
+
+def _opened(checkpoint: str) -> tuple[Any, str]:
+    if "://" in checkpoint:
+        return open_location(checkpoint, {})
+    return pyarrow.fs.LocalFileSystem(), checkpoint
+
+
+def _last_batch(system: Any, folder: str) -> int | None:
+    chosen = pyarrow.fs.FileSelector(folder, allow_not_found=True)
+    names = [each.base_name for each in system.get_file_info(chosen)]
+    return max((int(name) for name in names if name.isdigit()), default=None)
+
+
+def _lines(system: Any, path: str) -> list[str]:
+    with system.open_input_stream(path) as file:
+        return list(file.read().decode().split("\n"))
+
+
+def _write(system: Any, path: str, text: str) -> None:
+    """Write a file whole: readers see all of it, or none."""
+    folder, _, name = path.rpartition("/")
+    draft = f"{folder}/.{name}.part"
+    with system.open_output_stream(draft) as out:
+        out.write(text.encode())
+    system.move(draft, path)
+
+
+# Damage -------------------------------------------------------------------------------------------
+
+
+_SIGNS = (
+    *("CANNOT_LOAD_STATE_STORE", "CANNOT_READ_CHECKPOINT", "CHECKPOINT_FILE_CHECKSUM"),
+    *("MALFORMED_LOG_FILE", "malformed", "Incomplete log file", "log file was malformed"),
+    *("ChecksumException", "snapshot is damaged", "STATE_STORE_SCHEMA"),
+)
+"""What Spark, or a bucket, says about a checkpoint that cannot be read."""
+_LOGS = ("offsets", "commits", "state/*/_metadata/v*")
+_MOST_LINES = 1_000
+"""Lines of a log that are read; a log of many files can be long."""
+
+
+def damaged(folder: str, told: str) -> EngineError:
+    """The error to raise for a checkpoint that cannot be used."""
+    return EngineError(
+        f"the checkpoint {folder!r} is damaged: {told}. Restore it from a copy, or give the job an "
+        "empty folder: it then reads its source from the start"
+    )
+
+
+def told_of_damage(message: str) -> str | None:
+    """The line in which Spark says that a checkpoint is damaged; None if it does not."""
+    for line in message.splitlines():
+        found = [at for sign in _SIGNS if (at := line.find(sign)) >= 0]
+        if found:
+            told = line[min(found) :]  # what comes before names the query and its runs
+            return re.sub(r"^([A-Z_.]+)\]", r"\1:", told).strip()
+    return None
+
+
+def check_logs(folder: str, query: str = "answers") -> None:
+    """Raise EngineError if the logs of a query in a checkpoint cannot be read, or are not whole.
+
+    A checkpoint on a file system that only Spark can read is not looked at.
+    """
+    if "://" in folder or not (Path(folder) / query).is_dir():
+        return
+    inner = Path(folder) / query
+    planned, done = _numbers(inner / "offsets"), _numbers(inner / "commits")
+    if (planned or done) and not (inner / "metadata").exists():
+        raise damaged(folder, "metadata is missing")
+    logs = [path for log in _LOGS for each in inner.glob(log) for path in _files(each)]
+    found = [_problem(path, inner) for path in [inner / "metadata", *logs] if path.exists()]
+    for problem in filter(None, found):
+        raise damaged(folder, problem)
+    for path in inner.glob("state/*/_stateSchema/*/[0-9]*"):
+        with path.open("rb") as schema:
+            if not re.fullmatch(rb"\0\x02v\d", schema.read(4)):
+                raise damaged(folder, f"{path.relative_to(inner)} is no schema of a state")
+    # A batch is planned when the one before is done, and its number is that of both records.
+    if done and max(done) not in planned:
+        raise damaged(folder, f"offsets/{max(done)} is missing")
+    if planned and max(planned) > 0 and not {max(planned), max(planned) - 1} & done:
+        raise damaged(folder, f"commits/{max(planned) - 1} is missing")
+    if planned and (wrong := _problem_of_files(inner, max(planned))):
+        raise damaged(folder, wrong)
+
+
+def _problem_of_files(inner: Path, batch: int) -> str | None:
+    """What is wrong with the lists of files that a batch refers to. Other sources have none."""
+    lines = (inner / "offsets" / str(batch)).read_text(encoding="utf-8").splitlines()[2:]
+    for source, line in enumerate(lines):
+        last = json.loads(line).get("logOffset", -1) if line.startswith("{") else -1
+        if last < 0:
+            continue
+        lists = _files(inner / "sources" / str(source))
+        if last not in {int(path.stem) for path in lists}:
+            return f"sources/{source}/{last} is missing"
+        for problem in filter(None, (_problem(path, inner) for path in lists)):
+            return problem
+    return None
+
+
+def _files(folder: Path) -> list[Path]:
+    """The entries of a log, without their checksums and drafts."""
+    return sorted(path for path in folder.glob("[0-9]*") if re.fullmatch(r"\d+(\.\w+)?", path.name))
+
+
+def _numbers(folder: Path) -> set[int]:
+    return {int(path.name) for path in _files(folder) if path.name.isdigit()}
+
+
+def _problem(path: Path, inner: Path) -> str | None:
+    """Why a file of a log cannot be read; None if it can. It has a version, then lines of JSON."""
+    told = path.relative_to(inner)
+    with path.open(encoding="utf-8", errors="replace") as log:
+        lines = [line.rstrip("\n") for _, line in zip(range(_MOST_LINES), log, strict=False)]
+    if not lines:
+        return f"{told} is empty"
+    if path.name != "metadata":
+        if not re.fullmatch(r"v\d+", lines[0]):
+            return f"{told} is no log of Spark"
+        lines = lines[1:]
+    if not all(line in ("", "-") or _is_json(line) for line in lines):
+        return f"{told} is cut off or overwritten"
+    return None
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True

@@ -29,8 +29,8 @@ from skyband.data.letters import RAW, REASON, UNREAD
 from skyband.data.text_types import TYPES, time_type
 from skyband.data.time_axis import MOMENT
 from skyband.embedded.sources import READERS, read_json, sound
-from skyband.spark.held_types import as_held, spark_types
 from skyband.spark.locations import open_location
+from skyband.spark.worker_read import as_held, spark_types
 
 __all__ = ["FILE", "UNIT_DDL", "FileForm", "read_units", "schema_of_file", "split_units"]
 

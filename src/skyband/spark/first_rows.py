@@ -21,10 +21,9 @@ from pyspark.errors import PySparkException
 from skyband.errors import SkybandError
 from skyband.spark.file_source import ENOUGH, WorkerFiles, is_small, rows_of_files
 from skyband.spark.locations import newest_here
-from skyband.spark.masters import local_cores
 from skyband.spark.metrics import log
 from skyband.spark.plan import BoardPlan
-from skyband.spark.requirements import cores_of
+from skyband.spark.sessions import cores_of, local_cores
 from skyband.spark.sharding import FirstRows, ShardChoice, split_of
 from skyband.spark.worker_read import WorkerRead
 

@@ -2,14 +2,14 @@
 
 Before the first batch, Spark starts a Python process only to ask which states a query has. To keep
 it from importing everything for that, the plan travels as bytes here, and what works with the
-states (``keepers``) is imported when the first rows come.
+states (``bucket``) is imported when the first rows come.
 """
 
 from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pyspark import cloudpickle
@@ -18,7 +18,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 if TYPE_CHECKING:
     import pandas as pd
 
-    from skyband.spark.keepers import BucketKeeper
+    from skyband.spark.bucket import BucketKeeper
     from skyband.spark.plan import BoardPlan
 
 __all__ = ["ANSWERED_DDL", "BucketProcessor"]
@@ -31,22 +31,11 @@ ANSWERED_DDL = (
 )
 
 
-def _packed(plan: BoardPlan) -> bytes:
-    packed: bytes = cloudpickle.dumps(plan)  # type: ignore[no-untyped-call]
-    return packed
-
-
-@lru_cache(maxsize=16)
-def _unpacked(packed: bytes) -> Any:
-    """A plan from its bytes; one worker has the same plan in every batch."""
-    return pickle.loads(packed)  # noqa: S301 - Spark itself sends functions like this
-
-
 class BucketProcessor(StatefulProcessor):
     """Keeps the state of a label, bucket and shard; a step emits packed rows with what is due."""
 
     def __init__(self, plan: BoardPlan) -> None:
-        self.packed = _packed(plan)
+        self.packed: bytes = cloudpickle.dumps(plan)  # type: ignore[no-untyped-call]
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Called by Spark before anything else."""
@@ -57,10 +46,11 @@ class BucketProcessor(StatefulProcessor):
     @cached_property
     def keeper(self) -> BucketKeeper:
         """What works with the states."""
-        from skyband.spark.keepers import BucketKeeper, SparkStore
+        from skyband.spark.bucket import BucketKeeper, SparkStore
 
         store = SparkStore(self.head, self.slots)
-        return BucketKeeper(_unpacked(self.packed), store, self.handle)
+        plan = pickle.loads(self.packed)  # noqa: S301 - Spark itself sends functions like this
+        return BucketKeeper(plan, store, self.handle)
 
     def handleInputRows(  # noqa: N802 - Spark's name
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import nullcontext, redirect_stdout
+from contextlib import redirect_stdout
 from dataclasses import replace
 from functools import reduce
 from typing import Any
@@ -25,14 +25,7 @@ from skyband.query.base import Query, check_query
 from skyband.query.board import Board, board_of
 from skyband.query.checks import count
 from skyband.spark import metrics
-from skyband.spark.board_rows import schema_from_text, schema_texts, typed_rows
-from skyband.spark.first_rows import auto_shards
-from skyband.spark.held_types import arrow_schema
-from skyband.spark.plan import BoardPlan, QueryPlan, check_window
-from skyband.spark.processor import ANSWERED_DDL, BucketProcessor
-from skyband.spark.promises import PROMISE
-from skyband.spark.requirements import advise_partitions, check_session, outside_of_functions
-from skyband.spark.stages import (
+from skyband.spark.finishing import (
     GIVEN_DDL,
     PIECE_DDL,
     batch_finisher,
@@ -40,9 +33,16 @@ from skyband.spark.stages import (
     finisher,
     named,
     rows_unpacker,
+    schema_from_text,
+    schema_texts,
+    typed_rows,
 )
+from skyband.spark.first_rows import auto_shards
+from skyband.spark.plan import PROMISE, BoardPlan, QueryPlan, check_window
+from skyband.spark.processor import ANSWERED_DDL, BucketProcessor
+from skyband.spark.sessions import advise_partitions, check_session, outside_of_functions
 from skyband.spark.summarise import NOTHING, PACKED_DDL, summariser
-from skyband.spark.worker_read import WorkerRead
+from skyband.spark.worker_read import WorkerRead, arrow_schema
 
 __all__ = ["carried_of", "packed_answers", "plan_of", "ranked", "spark_schema", "split_board"]
 
@@ -107,7 +107,7 @@ def plan_of(
     plans: dict[str, QueryPlan] = {}
     frames: dict[str, Any] = {}
     for name, each in queries.items():
-        with nullcontext() if alone else named(name):
+        with named(name):
             own = _frames_of(df_or_mapping, each)
             plans[name] = _query_plan(own, each, **settings)
             frames |= own

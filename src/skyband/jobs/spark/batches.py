@@ -23,11 +23,11 @@ from skyband.data.letters import refuse
 from skyband.errors import SkybandError
 from skyband.jobs.report import newest_window
 from skyband.jobs.sinks.base import Sink, written
-from skyband.spark.answer_bytes import answers_from
+from skyband.spark.finishing import GIVEN_DDL, unpacker
 from skyband.spark.metrics import log
+from skyband.spark.parcels import answers_from
 from skyband.spark.plan import QueryPlan
 from skyband.spark.ranking import spark_schema
-from skyband.spark.stages import GIVEN_DDL, unpacker
 
 __all__ = ["BatchWriter", "Follower", "SparkRows"]
 

@@ -26,7 +26,7 @@ from skyband.spark.file_options import format_of, read_options
 from skyband.spark.file_source import ENOUGH, rows_of_files
 from skyband.spark.file_units import FileForm, schema_of_file
 from skyband.spark.locations import newest_here
-from skyband.spark.masters import local_cores
+from skyband.spark.sessions import local_cores
 from skyband.spark.sharding import FirstRows, ShardChoice, split_of
 from skyband.window import parse_duration
 

@@ -18,14 +18,15 @@ from skyband.jobs.job import Job
 from skyband.jobs.report import Report, Tell
 from skyband.jobs.spark.starting import RunningJob
 from skyband.jobs.stopping import Stop
-from skyband.spark.masters import local_cores
 from skyband.spark.metrics import Progress, read_progress
 from skyband.spark.plan import state_keys
-from skyband.spark.quick_python import ONE_DAEMON, quick_java
-from skyband.spark.requirements import (
+from skyband.spark.sessions import (
+    ONE_DAEMON,
     PARTITIONS,
+    local_cores,
     log,
     partitions_for,
+    quick_java,
     require_packages,
     start_session,
 )
@@ -113,7 +114,7 @@ def packages_of(kinds: set[str], formats: set[str]) -> list[str]:
 _SLOW_START = "Python worker failed to connect back"
 """Spark's message when a worker did not start within its fixed ten seconds: a busy machine."""
 _ATTEMPTS = 5
-_LATER = "skyband.jobs.spark.starting", "skyband.jobs.spark.run_job", "skyband.spark.closing"
+_LATER = "skyband.jobs.spark.starting", "skyband.jobs.spark.run_job", "skyband.spark.checkpoint"
 """What a job needs when its session is there: a second to import, while Spark starts."""
 _LOOK = 0.25
 """Seconds between checks whether the job should end."""
@@ -180,7 +181,7 @@ def _keys(job: Job) -> int:
 
 def _run(job: Job, session: Any, stop: Stop, tell: Tell | None, follower: Follower | None) -> None:
     from skyband.jobs.spark.starting import start
-    from skyband.spark.closing import plan_closing
+    from skyband.spark.checkpoint import plan_closing
 
     attempts = _ATTEMPTS
     reports = SparkReports()
@@ -211,7 +212,7 @@ def _run(job: Job, session: Any, stop: Stop, tell: Tell | None, follower: Follow
 
 def _stopped(job: Job, told: str, problem: Exception) -> EngineError:
     """What stopped a job, and what to do."""
-    from skyband.spark.damage import damaged, told_of_damage
+    from skyband.spark.checkpoint import damaged, told_of_damage
 
     if found := told_of_damage(f"{told}\n{problem}"):
         return damaged(job.checkpoint, found)
