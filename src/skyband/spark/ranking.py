@@ -22,7 +22,7 @@ from skyband.engine.per_group import make_synopsis
 from skyband.engine.session import ONLY
 from skyband.errors import EngineError, SchemaError
 from skyband.query.base import Query, check_query
-from skyband.query.board import Board, board_of
+from skyband.query.board import Board, board_of, named
 from skyband.query.checks import count
 from skyband.spark import metrics
 from skyband.spark.finishing import (
@@ -31,7 +31,6 @@ from skyband.spark.finishing import (
     batch_finisher,
     batch_folder,
     finisher,
-    named,
     rows_unpacker,
     schema_from_text,
     schema_texts,
