@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from skyband.spark.parcels import answers_from, answers_to_bytes
+from skyband.spark.finishing import answers_from, answers_to_bytes
 
 ROWS = 60_000
 WINDOWS, GROUPS = 6, 10_000

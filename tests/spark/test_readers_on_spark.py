@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 import skyband as sb
 from skyband.engine.fold import folds_of, widest
 from skyband.errors import EngineError
+from skyband.jobs.spark.checkpoint import closing_of
 from skyband.spark.bucket import SESSIONS
-from skyband.spark.checkpoint import closing_of
 from support.board_simulator import BoardJob, ranked_batch
 
 KINDS = ("TopK", "HeavyHitters", "Skyline")

@@ -10,8 +10,14 @@ import pyarrow as pa
 
 import skyband as sb
 from skyband.spark.bucket import SESSIONS, BucketKeeper
-from skyband.spark.finishing import answer_rows, batch_finisher, batch_folder, finisher, typed_rows
-from skyband.spark.parcels import answers_from
+from skyband.spark.finishing import (
+    answer_rows,
+    answers_from,
+    batch_finisher,
+    batch_folder,
+    finisher,
+    typed_rows,
+)
 from skyband.spark.plan import SHIFT_MS, BoardPlan
 from skyband.spark.summarise import summariser
 from support import spark_simulator

@@ -17,8 +17,7 @@ import skyband as sb
 from skyband.engine.intake import Intake
 from skyband.engine.per_group import make_synopsis
 from skyband.spark.bucket import SESSIONS, step
-from skyband.spark.finishing import batch_finisher, batch_folder, finish
-from skyband.spark.parcels import answers_from
+from skyband.spark.finishing import answers_from, batch_finisher, batch_folder, finish
 from skyband.spark.plan import SHIFT_MS, BoardPlan, QueryPlan
 from skyband.spark.summarise import COUNTS, PACKED, summariser
 

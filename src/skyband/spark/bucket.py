@@ -40,8 +40,8 @@ from skyband.engine.clock import TimeClock
 from skyband.engine.fold import Fold, Step
 from skyband.errors import EngineError
 from skyband.query.board import named
-from skyband.spark.finishing import answers_table
-from skyband.spark.parcels import answers_to_bytes, pack_runs, schema_of, unpack_runs
+from skyband.spark.finishing import answers_table, answers_to_bytes
+from skyband.spark.parcels import pack_runs, schema_of, unpack_runs
 from skyband.spark.plan import STATE_VERSION, BoardPlan, QueryPlan, wrong_version
 from skyband.spark.processor import ANSWERED_DDL
 
@@ -55,6 +55,7 @@ __all__ = [
     "SparkStore",
     "Timers",
     "pane_table",
+    "reached_ms",
     "step",
 ]
 
@@ -478,7 +479,7 @@ class Bucket:
         if not len(runs):
             return
         self._changed = True
-        synopsis = self.board.summarising(self.label).synopsis
+        synopsis = self.board.summarising(self.label)[0].synopsis
         served, combine = synopsis.query, synopsis.combine
         runs = runs.ordered()
         whole = combine(runs) if runs.repeats.any() else runs
@@ -616,13 +617,21 @@ def step(
     if joins:
         bucket.join(watermark_ms * tick_ms)
     # A query that is new is not in the record of how the job was closed; the others are.
-    reached = max(board.reached_ms(each, watermark_ms) for each in bucket.names)
+    reached = max(reached_ms(board, each, watermark_ms) for each in bucket.names)
     outcomes = bucket.step(reached * tick_ms, blobs, latest_ms)
     end = bucket.next_end
     due_ms = None if end is None else end // tick_ms + board.held_ms[name]
     timer = _move_timer(timers, bucket.head["timer"], due_ms, watermark_ms, fired)
     bucket.save(timer)
     return bucket, outcomes
+
+
+def reached_ms(board: BoardPlan, name: str, watermark_ms: int) -> int:
+    """How far a query's own watermark has come, given Spark's."""
+    if board.closing is not None and watermark_ms == board.closing.watermark_ms:
+        # Windows end at different times, and each query ends with its own last window.
+        return board.closing.ends_ms.get(name, 0)
+    return max(watermark_ms - board.held_ms[name], 0)
 
 
 def _move_timer(
@@ -680,7 +689,7 @@ class BucketKeeper:
         for name, outcome in outcomes.items():
             for letters in outcome.letters:
                 yield self._letters(key, table_to_bytes(self._told(name, letters)))
-            plan, reached = board.plans[name], board.reached_ms(name, watermark_ms)
+            plan, reached = board.plans[name], reached_ms(board, name, watermark_ms)
             row = {"query": name, "bucket": bucket_number, "shard": shard}
             rows.append(row | _row_of(plan, outcome, reached))
         rows[0] |= {

@@ -27,19 +27,21 @@ from skyband.answers.answer import Answers, Promises
 from skyband.answers.changes import changes
 from skyband.arrays import Ints
 from skyband.contract.runs import Runs
-from skyband.data.ipc import schema_from
+from skyband.data.ipc import schema_from, table_from, table_to_bytes
 from skyband.data.json_text import json_text
 from skyband.data.keys import hash_columns
 from skyband.data.time_axis import window_column
 from skyband.engine.fold import Fold
-from skyband.spark.parcels import answers_from, answers_to_bytes, pack_runs, schema_of, unpack_runs
+from skyband.spark.parcels import pack_runs, schema_of, unpack_runs
 from skyband.spark.plan import EDGES, BoardPlan, QueryPlan
 
 __all__ = [
     "GIVEN_DDL",
     "PIECE_DDL",
     "answer_rows",
+    "answers_from",
     "answers_table",
+    "answers_to_bytes",
     "batch_finisher",
     "batch_folder",
     "finish",
@@ -178,6 +180,27 @@ def _columns(told: Promises, run: Ints) -> list[pa.Array]:
     names = pa.array(list(bounds) * len(run), pa.string())
     offsets = pa.array(np.arange(len(run) + 1, dtype=np.int32) * len(bounds), pa.int32())
     return [pa.array(exact), pa.MapArray.from_arrays(offsets, names, pa.array(values.ravel()))]
+
+
+# Answers as bytes ---------------------------------------------------------------------------------
+
+
+_LARGE = 1 << 20
+"""Bytes from which on a table of answers is compressed."""
+
+
+def answers_to_bytes(table: pa.Table) -> bytes:
+    """A table of answers as an Arrow stream.
+
+    With many groups, a batch can have more answer rows than input rows, and each byte is copied a
+    dozen times between the process that keeps the state and the one that hands rows to Spark.
+    """
+    return table_to_bytes(table, "lz4" if table.nbytes >= _LARGE else None)
+
+
+def answers_from(data: Any, schema: pa.Schema) -> pa.Table:
+    """The columns of ``schema`` from bytes that ``answers_to_bytes`` made."""
+    return table_from(data).select(schema.names).cast(schema)
 
 
 # The functions that Spark runs --------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""What travels between processes: runs and answers as bytes, in few of them.
+"""What travels between processes: runs as bytes, in few of them.
 
 Group codes differ from process to process, so the bytes of runs include the group keys. Runs are
 made smaller, for the exchange and the state:
@@ -26,14 +26,12 @@ from skyband.arrays import Array, State
 from skyband.contract.runs import Part, Runs
 from skyband.data.flat_state import require
 from skyband.data.group_table import GroupTable
-from skyband.data.ipc import table_from, table_to_array, table_to_bytes
+from skyband.data.ipc import table_from, table_to_array
 from skyband.data.keys import hash_array
 from skyband.data.packing import pack, schema_from_array, schema_to_array, unpack
 from skyband.data.time_axis import MOMENT
 
 __all__ = [
-    "answers_from",
-    "answers_to_bytes",
     "narrowest",
     "numbers_of",
     "pack_compact",
@@ -259,24 +257,3 @@ def _widened(small: Array, kind: str, least: int, first: int | None) -> Array:
     whole[1:] = small
     whole[1:] += dtype.type(least)
     return np.cumsum(whole, out=whole)
-
-
-# Answers as bytes ---------------------------------------------------------------------------------
-
-
-_LARGE = 1 << 20
-"""Bytes from which on a table of answers is compressed."""
-
-
-def answers_to_bytes(table: pa.Table) -> bytes:
-    """A table of answers as an Arrow stream.
-
-    With many groups, a batch can have more answer rows than input rows, and each byte is copied a
-    dozen times between the process that keeps the state and the one that hands rows to Spark.
-    """
-    return table_to_bytes(table, "lz4" if table.nbytes >= _LARGE else None)
-
-
-def answers_from(data: Any, schema: pa.Schema) -> pa.Table:
-    """The columns of ``schema`` from bytes that ``answers_to_bytes`` made."""
-    return table_from(data).select(schema.names).cast(schema)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import pickle
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
@@ -24,7 +25,7 @@ from skyband.answers.tables import Shape, answer_schema
 from skyband.contract.rows import Faults
 from skyband.data.group_table import GroupTable
 from skyband.data.time_axis import window_value
-from skyband.engine.clock import TimeClock
+from skyband.engine.clock import Clock, TimeClock, clock_for
 from skyband.engine.fold import Fold, fold_key, widest
 from skyband.engine.intake import Intake, RowLimits, TimeLimits, refuse
 from skyband.engine.per_group import make_synopsis
@@ -258,13 +259,6 @@ class BoardPlan:
         """How far Spark's watermark stays behind ``seen``, which is shifted a century ahead."""
         return f"{SHIFT_MS + (self.first.lateness_ms if self.alone else 0)} milliseconds"
 
-    def reached_ms(self, name: str, watermark_ms: int) -> int:
-        """How far a query's own watermark has come, given Spark's."""
-        if self.closing is not None and watermark_ms == self.closing.watermark_ms:
-            # Windows end at different times, and each query ends with its own last window.
-            return self.closing.ends_ms.get(name, 0)
-        return max(watermark_ms - self.held_ms[name], 0)
-
     # What processes build from a plan -------------------------------------------------------------
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -275,13 +269,16 @@ class BoardPlan:
         return _unpacked_plan, (cloudpickle.dumps(told),)  # type: ignore[no-untyped-call]
 
     @cached_property
-    def _summarising(self) -> dict[str, Intake]:
+    def _summarising(self) -> dict[str, tuple[Intake, Clock]]:
         return {}
 
-    def summarising(self, label: str) -> Intake:
-        """What reads, summarises and combines for the queries with a label; it has no state."""
+    def summarising(self, label: str) -> tuple[Intake, Clock]:
+        """What reads, places, summarises and combines for a label; it has no state."""
         if label not in self._summarising:
-            self._summarising[label] = self.intake(self.labels[label])
+            intake = self.intake(self.labels[label])
+            queries = [self.plans[name].query for name in self.labels[label]]
+            clock = clock_for(intake.query, queries, tuple(intake.bound))  # here no row is late
+            self._summarising[label] = intake, clock
         return self._summarising[label]
 
     def intake(self, names: Sequence[str]) -> Intake:
@@ -296,6 +293,7 @@ class BoardPlan:
             spark = TimeLimits(0, (_LAST_MS + 1) * first.tick_ms - 1, _EARLY, _FAR)
             intake.limits = spark.within(intake.limits)
             intake.synopsis.foresee_late_rows()
+        intake.limit(first.limits, time.time())
         for source, schema in first.schemas.items():
             intake.bind(source, schema)
         return intake

@@ -34,7 +34,6 @@ from skyband.data.ipc import table_to_bytes
 from skyband.data.keys import hash_columns
 from skyband.data.letters import UNREAD, CarriedColumns
 from skyband.data.time_axis import MOMENT
-from skyband.engine.clock import clock_for
 from skyband.engine.intake import refuse
 from skyband.engine.open_panes import OpenPanes
 from skyband.engine.placement import ReadBatch
@@ -155,12 +154,11 @@ class Summariser:
         self.names = board.labels[label]
         self.plan = board.plans[self.names[0]]
         self.letters: list[pa.Table] = []
-        self.intake = board.summarising(label)
-        # The clock is that of the process: a batch that is done again may be judged a little later.
-        self.intake.limit(self.plan.limits, time.time())
+        self.intake, self.clock = board.summarising(label)
+        if self.plan.limits.ahead is not None:
+            # By the clock of the process: a batch that is done again may be judged a bit later.
+            self.intake.limit(self.plan.limits, time.time())
         self.synopsis = self.intake.synopsis
-        queries = [board.plans[name].query for name in self.names]
-        self.clock = clock_for(self.intake.query, queries, (source,))  # here no row is late
         self.shards = [OpenPanes(self.synopsis.combine) for _ in range(self.plan.shards)]
         self.groups = self.plan.groups()
         self.seen: int | None = None

@@ -23,9 +23,8 @@ from skyband.data.letters import refuse
 from skyband.errors import SkybandError
 from skyband.jobs.report import newest_window
 from skyband.jobs.sinks.base import Sink, written
-from skyband.spark.finishing import GIVEN_DDL, unpacker
+from skyband.spark.finishing import GIVEN_DDL, answers_from, unpacker
 from skyband.spark.metrics import log
-from skyband.spark.parcels import answers_from
 from skyband.spark.plan import QueryPlan
 from skyband.spark.ranking import spark_schema
 

@@ -20,8 +20,8 @@ from skyband.jobs.checks import read_by_workers
 from skyband.jobs.ddl import arrow_schema
 from skyband.jobs.job import Job, JobSection
 from skyband.jobs.places import client_options, require_kafka
+from skyband.jobs.spark.checkpoint import recorded_shards
 from skyband.spark import sharding
-from skyband.spark.checkpoint import recorded_shards
 from skyband.spark.file_options import format_of, read_options
 from skyband.spark.file_source import ENOUGH, rows_of_files
 from skyband.spark.file_units import FileForm, schema_of_file

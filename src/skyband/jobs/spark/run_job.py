@@ -114,7 +114,11 @@ def packages_of(kinds: set[str], formats: set[str]) -> list[str]:
 _SLOW_START = "Python worker failed to connect back"
 """Spark's message when a worker did not start within its fixed ten seconds: a busy machine."""
 _ATTEMPTS = 5
-_LATER = "skyband.jobs.spark.starting", "skyband.jobs.spark.run_job", "skyband.spark.checkpoint"
+_LATER = (
+    "skyband.jobs.spark.starting",
+    "skyband.jobs.spark.run_job",
+    "skyband.jobs.spark.checkpoint",
+)
 """What a job needs when its session is there: a second to import, while Spark starts."""
 _LOOK = 0.25
 """Seconds between checks whether the job should end."""
@@ -180,8 +184,8 @@ def _keys(job: Job) -> int:
 
 
 def _run(job: Job, session: Any, stop: Stop, tell: Tell | None, follower: Follower | None) -> None:
+    from skyband.jobs.spark.checkpoint import plan_closing
     from skyband.jobs.spark.starting import start
-    from skyband.spark.checkpoint import plan_closing
 
     attempts = _ATTEMPTS
     reports = SparkReports()
@@ -212,7 +216,7 @@ def _run(job: Job, session: Any, stop: Stop, tell: Tell | None, follower: Follow
 
 def _stopped(job: Job, told: str, problem: Exception) -> EngineError:
     """What stopped a job, and what to do."""
-    from skyband.spark.checkpoint import damaged, told_of_damage
+    from skyband.jobs.spark.checkpoint import damaged, told_of_damage
 
     if found := told_of_damage(f"{told}\n{problem}"):
         return damaged(job.checkpoint, found)

@@ -24,9 +24,9 @@ from skyband.jobs.limits import row_limits
 from skyband.jobs.report import changed_lines
 from skyband.jobs.sinks.files import make_sink, sink_of
 from skyband.jobs.spark.batches import BatchWriter, Follower, SinkColumns
+from skyband.jobs.spark.checkpoint import Claim, check_logs, next_watermark, read_closing
 from skyband.jobs.spark.first_batch import sharded
 from skyband.jobs.spark.reading import read_source
-from skyband.spark.checkpoint import Claim, check_logs, next_watermark, read_closing
 from skyband.spark.file_source import WorkerFiles
 from skyband.spark.locations import open_location
 from skyband.spark.metrics import Progress, serve
