@@ -130,12 +130,8 @@ def _merged(by_shard: Mapping[int, Sequence[Runs]], fold: Fold) -> list[Runs]:
 #     10:00       b  1     y        31      0   true    {}
 #
 # They apply to the row's window and group, so that no row has to wait for other groups. The
-# embedded
-# engine has one ``Answer`` per window: it is exact if every group is, and each of its bounds is the
-# greatest over the groups.
-
-
-# The guarantees of an answer, as columns of its rows ----------------------------------------------
+# embedded engine has one ``Answer`` per window: it is exact if every group is, and each of its
+# bounds is the greatest over the groups.
 
 
 def of_rows(answers: Answers) -> list[pa.Array]:
@@ -208,7 +204,7 @@ def answers_from(data: Any, schema: pa.Schema) -> pa.Table:
 
 GIVEN_DDL = "query string, payload binary, letters binary"
 """Output columns of a streaming query: packed answers and packed dead letters."""
-PIECE_DDL = "query string, shard int, seen bigint, windows binary, payload binary"
+PIECE_DDL = "query string, shard int, seen bigint, windows binary, payload binary, before binary"
 _PIECE = schema_of(PIECE_DDL)
 Batches = Iterator[pa.RecordBatch]
 
@@ -313,9 +309,9 @@ def batch_finisher(board: BoardPlan) -> Callable[[Batches], Batches]:
 
 def _pieces(table: pa.Table) -> Iterator[Piece]:
     names = ("shard", "windows", "payload", "before")
-    columns = (table.column(name).to_pylist() for name in names if name in table.column_names)
-    for shard, windows, payload, *before in zip(*columns, strict=True):
-        yield shard, np.frombuffer(windows, np.int64), payload, *(before or [None])
+    columns = (table.column(name).to_pylist() for name in names)
+    for shard, windows, payload, before in zip(*columns, strict=True):
+        yield shard, np.frombuffer(windows, np.int64), payload, before
 
 
 # Rows of a board ----------------------------------------------------------------------------------

@@ -398,8 +398,15 @@ def local_cores(master: str | None = None) -> int | None:
     return (os.cpu_count() or 1) if told == "*" else int(told)
 
 
-# How local workers start --------------------------------------------------------------------------
-
+# How local workers start: faster than Spark would have them ---------------------------------------
+#
+# Spark puts a zip of PySpark first on the path of its Python workers, and Python compiles what it
+# imports from a zip anew in every process: 1.2 instead of 0.3 seconds of processor time before a
+# worker answers. Workers on this machine use the path of the driver, whose packages are compiled.
+#
+# A worker makes and frees arrays of many megabytes in every batch. By default they are returned to
+# the system and paged in anew each time, which can take longer than the work itself. With the
+# settings below a worker keeps what it has freed, up to 512 MB beyond what it uses.
 
 REUSED_MEMORY = {
     "MALLOC_MMAP_MAX_": "0",
@@ -478,26 +485,22 @@ def _as_they_are(batches: Iterator[Any]) -> Iterator[Any]:
 # In a job whose workers read files by themselves, no row passes through the JVM before it is
 # answered. A JVM compiles what runs often twice, the second time with much effort, and that is a
 # third of all processor time until the first answer. Here it pays off late or never, so the JVM
-# only
-# compiles once, and collects its small heap with one thread.
-#
-# Whoever gives options for the JVM, in any of the ways that Spark and Java know, gets these only.
-
+# compiles only once, and collects its small heap with one thread. Whoever gives options for the
+# JVM, in any of the ways that Spark and Java know, gets these only.
 
 _VARIABLE = "SPARK_SUBMIT_OPTS"
-_OPTIONS = "spark.driver.extraJavaOptions"
-_MEMORY = "spark.driver.memory"
 _OTHERS = (_VARIABLE, "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
-_ONCE = "-XX:TieredStopAtLevel=1"
-_ALONE = "-XX:+UseSerialGC"
 
 
 def java_options(settings: Mapping[str, Any]) -> str | None:
     """Options of a JVM that starts quickly; None if the user has given some."""
-    if _OPTIONS in settings or any(name in os.environ for name in _OTHERS) or _has_defaults():
+    given = "spark.driver.extraJavaOptions" in settings or _has_defaults()
+    if given or any(name in os.environ for name in _OTHERS):
         return None
+    sized = "spark.driver.memory" in settings
+    sized |= "SPARK_DRIVER_MEMORY" in os.environ or "SPARK_MEM" in os.environ
     # One thread would take long to collect a large heap.
-    return _ONCE if _MEMORY in settings or _has_memory() else f"{_ONCE} {_ALONE}"
+    return "-XX:TieredStopAtLevel=1" + ("" if sized else " -XX:+UseSerialGC")
 
 
 @contextmanager
@@ -514,14 +517,9 @@ def quick_java(settings: Mapping[str, Any]) -> Iterator[None]:
         del os.environ[_VARIABLE]
 
 
-def _has_memory() -> bool:
-    return "SPARK_DRIVER_MEMORY" in os.environ or "SPARK_MEM" in os.environ
-
-
 def _has_defaults() -> bool:
     """Whether a file of Spark's may hold options: an installation of the user's, not of pip."""
     home = os.environ.get("SPARK_HOME")
     folder = os.environ.get("SPARK_CONF_DIR") or (str(Path(home) / "conf") if home else None)
-    if folder is None:
-        return False
-    return any((Path(folder) / name).exists() for name in ("spark-defaults.conf", "spark-env.sh"))
+    files = ("spark-defaults.conf", "spark-env.sh")
+    return folder is not None and any((Path(folder) / name).exists() for name in files)
