@@ -10,12 +10,13 @@ from __future__ import annotations
 import socket
 import time
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
 from skyband.data.json_records import read_records
-from skyband.errors import EngineError, SkybandError
+from skyband.errors import EngineError
 from skyband.jobs.checks import read_by_workers
 from skyband.jobs.ddl import arrow_schema
 from skyband.jobs.job import Job, JobSection
@@ -27,7 +28,7 @@ from skyband.spark.file_source import ENOUGH, rows_of_files
 from skyband.spark.file_units import FileForm, schema_of_file
 from skyband.spark.locations import newest_here
 from skyband.spark.sessions import local_cores
-from skyband.spark.sharding import FirstRows, ShardChoice, split_of
+from skyband.spark.sharding import FirstRows, ShardChoice, looked_split
 from skyband.window import parse_duration
 
 __all__ = [
@@ -145,18 +146,8 @@ def job_split(job: Job, session: Any = None) -> ShardChoice:
     recorded = recorded_shards(job.checkpoint, session)
     if recorded is not None:
         return ShardChoice(recorded, "as its checkpoint was started")
-    if len(job.queries) > 1 and any(job.changes_of(name) for name in job.queries):
-        return ShardChoice(1, "changes of several queries need one")
-    found = {}
-    for name, source in job.sources.items():
-        try:
-            first = _first(job, source, session)
-        except (SkybandError, pa.ArrowException, OSError, ValueError):
-            first = "the first rows could not be read"  # reading them will say what is wrong
-        if isinstance(first, str):
-            return ShardChoice(1, first)
-        found[name] = first
-    return split_of(list(job.queries.values()), found, local_cores(job.master))
+    looks = {name: partial(_first, job, source, session) for name, source in job.sources.items()}
+    return looked_split(list(job.queries.values()), looks, partial(local_cores, job.master))
 
 
 def seconds_per_batch(job: Job) -> float:
