@@ -6,7 +6,6 @@ import importlib
 import threading
 from collections.abc import Mapping
 from contextlib import nullcontext, suppress
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -18,7 +17,7 @@ from skyband.jobs.job import Job
 from skyband.jobs.report import Report, Tell
 from skyband.jobs.spark.starting import RunningJob
 from skyband.jobs.stopping import Stop
-from skyband.spark.metrics import Progress, read_progress
+from skyband.spark.metrics import Progress
 from skyband.spark.plan import state_keys
 from skyband.spark.sessions import (
     ONE_DAEMON,
@@ -66,10 +65,9 @@ class SparkReports:
         new = [last] if last.batchId == self.batch + 1 else self.running.query.recentProgress
         figures: dict[str, float] = {}
         for each in new:
-            if each.batchId > self.batch and read_progress(each) is not None:
-                self.batch = each.batchId
-                self.progress.onQueryProgress(SimpleNamespace(progress=each))
-                figures = read_progress(each) or {}
+            added = self.progress.add(each) if each.batchId > self.batch else None
+            if added is not None:
+                self.batch, figures = each.batchId, added
         self.newest |= self.running.writer.newest
         for totals in self.progress.snapshot().values():
             tell(self._report(figures, totals))
