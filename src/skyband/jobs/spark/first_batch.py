@@ -22,10 +22,10 @@ from skyband.jobs.ddl import arrow_schema
 from skyband.jobs.job import Job, JobSection
 from skyband.jobs.places import client_options, require_kafka
 from skyband.jobs.spark.checkpoint import recorded_shards
+from skyband.jobs.spark.reading import generated, worker_files
 from skyband.spark import sharding
-from skyband.spark.file_options import format_of, read_options
+from skyband.spark.file_options import FORMATS, read_options
 from skyband.spark.file_source import ENOUGH, rows_of_files
-from skyband.spark.file_units import FileForm, schema_of_file
 from skyband.spark.locations import newest_here
 from skyband.spark.sessions import local_cores
 from skyband.spark.sharding import FirstRows, ShardChoice, looked_split
@@ -167,26 +167,16 @@ def _first(job: Job, source: JobSection, session: Any) -> FirstRows | str:
 
 
 def _of_files(source: JobSection) -> FirstRows | str:
-    if source["columns"] or source["format"] not in (
-        None,
-        "parquet",
-        "csv",
-        "json",
-        "ipc",
-        "arrow",
-    ):
+    if source["columns"] or source["format"] not in (None, "arrow", *FORMATS):
         return "only Spark can read the files"
-    listing, csv = read_options(source["options"] or {}, given=source["schema"] is not None)
+    listing, _ = read_options(source["options"] or {}, given=source["schema"] is not None)
     uris = None if listing else newest_here(source["path"], _ALL)
     if uris is None:
         return "only Spark can list the files"
-    types = None if source["schema"] is None else arrow_schema("[source]", source["schema"])
-    kind = None if source["format"] is None else format_of(source["format"])
-    positions = None if types is None else tuple(types.names)
-    form = FileForm(kind, csv, positions, dict(source["storage"] or {}))
-    if types is None and uris:
-        types = schema_of_file(form, uris[0])
-    return rows_of_files(form, types or pa.schema([]), uris[: source["files_per_batch"]])
+    if not uris:
+        return "there are no files yet"
+    files = worker_files(None, source)
+    return rows_of_files(files.form, files.types, uris[: files.files_per_batch])
 
 
 def _rows(job: Job, source: JobSection) -> int:
@@ -206,7 +196,5 @@ def _of_rate(job: Job, source: JobSection, session: Any) -> FirstRows | str:
         return f"a batch has only about {rows:,} rows"
     if session is None:
         return "rows are looked at when the job starts, for only Spark can make them"
-    from skyband.jobs.spark.reading import generated
-
     few = min(rows, ENOUGH)
     return FirstRows(generated(session, source, few, rows), rows)
