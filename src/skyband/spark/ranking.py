@@ -80,7 +80,7 @@ def packed_answers(
     label = f"{plan.first.query.kind if plan.alone else 'board'}-{uuid.uuid4().hex[:8]}"
     marked = []
     for name, frame in frames.items():
-        packed = _packed(frame, plan, name, carried.get(name, NOTHING))
+        packed = _packed(frame, plan, name, carried.get(name) or carried_of(frame))
         packed = metrics.observe_rows(packed, label, name)
         marked.append(packed.withWatermark("seen", plan.delay))
     stepped = (
@@ -233,9 +233,8 @@ def spark_schema(schema: pa.Schema) -> Any:
     return from_arrow_schema(schema, prefer_timestamp_ntz=True)
 
 
-def _packed(frame: Any, plan: BoardPlan, source: str, carried: CarriedColumns = NOTHING) -> Any:
+def _packed(frame: Any, plan: BoardPlan, source: str, carried: CarriedColumns) -> Any:
     """Summarise a source: one packed row per key that a partition has rows for."""
-    carried = carried_of(frame) if carried is NOTHING else carried
     names = dict.fromkeys([*plan.schemas[source].names, *carried.names])
     chosen = frame.select(*(f"`{name}`" for name in names))
     return chosen.mapInArrow(summariser(plan, source, carried), PACKED_DDL)
@@ -252,7 +251,7 @@ def _union(packed: Iterable[Any]) -> Any:
 
 
 def _batch(frames: Mapping[str, Any], plan: BoardPlan, schema: Any) -> Any:
-    packed = _union(_packed(frame, plan, name) for name, frame in frames.items())
+    packed = _union(_packed(f, plan, name, carried_of(f)) for name, f in frames.items())
     pieces = packed.groupBy(*_KEY).applyInArrow(batch_folder(plan), PIECE_DDL)
     return pieces.repartition(1).mapInArrow(batch_finisher(plan), schema)
 
