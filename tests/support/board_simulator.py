@@ -9,7 +9,7 @@ import pandas as pd
 import pyarrow as pa
 
 import skyband as sb
-from skyband.spark.bucket import SESSIONS, BucketKeeper
+from skyband.spark.bucket import CACHED_FOLDS, BucketKeeper
 from skyband.spark.finishing import (
     answer_rows,
     answers_from,
@@ -89,7 +89,7 @@ class BoardJob:
 
     def _keeper(self, key: Key) -> BucketKeeper:
         if self.forgetful:
-            SESSIONS.kept.clear()
+            CACHED_FOLDS.kept.clear()
         store = self.stores.setdefault(key, spark_simulator.Memory())
         return BucketKeeper(self.plan, store, spark_simulator.Timers(self, key))  # type: ignore[arg-type]
 

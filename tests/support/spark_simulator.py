@@ -16,7 +16,7 @@ import pyarrow as pa
 import skyband as sb
 from skyband.engine.intake import Intake
 from skyband.engine.per_group import make_synopsis
-from skyband.spark.bucket import SESSIONS, step
+from skyband.spark.bucket import CACHED_FOLDS, step
 from skyband.spark.finishing import answers_from, batch_finisher, batch_folder, finish
 from skyband.spark.plan import SHIFT_MS, BoardPlan, QueryPlan
 from skyband.spark.summarise import COUNTS, PACKED, summariser
@@ -147,7 +147,7 @@ class Job:
         fired: bool = False,
     ) -> None:
         if self.forgetful:
-            SESSIONS.kept.clear()
+            CACHED_FOLDS.kept.clear()
         store = self.stores.setdefault(key, Memory())
         timers = Timers(self, key)
         _, outcomes = step(self.plan, self.label, store, timers, self.watermark, blobs, fired)

@@ -46,12 +46,12 @@ from skyband.spark.plan import STATE_VERSION, BoardPlan, QueryPlan, wrong_versio
 from skyband.spark.processor import ANSWERED_DDL
 
 __all__ = [
-    "SESSIONS",
+    "CACHED_FOLDS",
     "Bucket",
     "BucketKeeper",
+    "FoldCache",
     "PaneStore",
     "QueryOutcome",
-    "Sessions",
     "SparkStore",
     "Timers",
     "pane_table",
@@ -59,33 +59,31 @@ __all__ = [
     "step",
 ]
 
-# Sessions that a process built from stored panes, kept for the next batch of the same key --------
-
+# Folds that a process built from stored panes, kept for the next batch of the same key -----------
 
 _MOST_KEPT = 64
 _MOST_BYTES = 512 << 20
 
 
-class Sessions:
-    """A cache of the sessions that this process built, by the token of the head they belong to."""
+class FoldCache:
+    """A cache of the folds that this process built, by the token of the head they belong to."""
 
     def __init__(self) -> None:
         self.kept: OrderedDict[str, tuple[Any, int]] = OrderedDict()
 
     def take(self, token: str | None) -> Any:
-        """Remove the sessions of a head from the cache and return them; None if there are none."""
-        found = self.kept.pop(token, None) if token is not None else None
-        return None if found is None else found[0]
+        """Remove the folds of a head from the cache and return them; None if there are none."""
+        return self.kept.pop(token or "", (None, 0))[0]
 
-    def keep(self, token: str, session: Any, nbytes: int) -> None:
-        """Cache a session, or several, under the token of the head just written."""
-        self.kept[token] = session, nbytes
+    def keep(self, token: str, folds: Any, nbytes: int) -> None:
+        """Cache the folds under the token of the head just written."""
+        self.kept[token] = folds, nbytes
         # The oldest make room.
         while len(self.kept) > _MOST_KEPT or sum(n for _, n in self.kept.values()) > _MOST_BYTES:
             self.kept.popitem(last=False)
 
 
-SESSIONS = Sessions()
+CACHED_FOLDS = FoldCache()
 
 
 _MARKED = 8 * 4096
@@ -250,7 +248,7 @@ class Bucket:
         for i, header in enumerate(head["folds"]):
             self.folds.append(StoredFold.of(header, pane_table(i, arrays)))
         for stored, (names, live) in zip(
-            self.folds, SESSIONS.take(head["token"]) or (), strict=False
+            self.folds, CACHED_FOLDS.take(head["token"]) or (), strict=False
         ):
             stored.live = live if names == stored.names else None
         if set(self.counts) - set(self.names):
@@ -316,7 +314,7 @@ class Bucket:
             self.store.set_head(pack(self.head | head, arrays))
         if any(stored.live is not None for stored in self.folds):
             live = [(stored.names, stored.live) for stored in self.folds]
-            SESSIONS.keep(self.head["token"], live, self.state_bytes)
+            CACHED_FOLDS.keep(self.head["token"], live, self.state_bytes)
 
     @property
     def next_end(self) -> int | None:
