@@ -155,7 +155,7 @@ def first_answer(bench: Benchmark) -> float:
 def small_batch(bench: Benchmark) -> float:
     """The median seconds of a batch of some rows, after the first third."""
     from skyband.spark import rank
-    from skyband.spark.requirements import PARTITIONS, partitions_for
+    from skyband.spark.sessions import PARTITIONS, partitions_for
 
     bench.progress("small batches")
     folder = bench.folder / "small"

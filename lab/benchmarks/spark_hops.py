@@ -23,7 +23,7 @@ import skyband as sb
 from lab.benchmarks.spark_cases import flows, queries, reports
 from skyband.engine.intake import Intake
 from skyband.engine.per_group import make_synopsis
-from skyband.spark.bucket import SESSIONS, Bucket
+from skyband.spark.bucket import CACHED_FOLDS, Bucket
 from skyband.spark.parcels import unpack_runs
 from skyband.spark.plan import BoardPlan, QueryPlan
 from skyband.spark.summarise import CHUNK_ROWS, Summariser
@@ -89,7 +89,7 @@ def measured(query: sb.Query, table: pa.Table, parts: int) -> dict[str, Any]:
     sent = plain = 0
     size = -(-table.num_rows // BATCHES)
     watermark = 0
-    SESSIONS.kept.clear()
+    CACHED_FOLDS.kept.clear()
     for start in range(0, table.num_rows, size):
         batch = table.slice(start, size)
         blobs: list[bytes] = []

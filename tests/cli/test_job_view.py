@@ -156,7 +156,7 @@ def test_the_view_moves_while_spark_starts(monkeypatch: pytest.MonkeyPatch) -> N
     """Spark's processes start without an error stream; the view must not stand still with it."""
     pytest.importorskip("pyspark", reason="the wait is for Spark")
     from skyband.cli.pipelines import telling
-    from skyband.spark.requirements import _silent_children
+    from skyband.spark.sessions import _silent_children
 
     ours, theirs = os.openpty()
     monkeypatch.setenv("TERM", "xterm")

@@ -13,7 +13,8 @@ import pytest
 
 import skyband as sb
 from skyband.jobs import parse_job, run_job
-from skyband.spark.closing import closing_of, plan_closing
+from skyband.jobs.spark.checkpoint import closing_of, plan_closing
+from skyband.spark.bucket import reached_ms
 from support import spark_simulator
 from support.board_simulator import board_plan_of
 
@@ -75,7 +76,7 @@ def test_each_query_ends_with_its_own_last_window() -> None:
     assert closing_of(alone, 1_050).watermark_ms == 1_060  # type: ignore[union-attr]
     assert closing_of(board, None) is None
     closed = replace(board, closing=closing)
-    reached = [closed.reached_ms("best", at) for at in (1_079, 1_080, 1_081)]
+    reached = [reached_ms(closed, "best", at) for at in (1_079, 1_080, 1_081)]
     assert reached == [1_074, 1_050, 1_076]
 
 

@@ -16,9 +16,9 @@ import pytest
 import skyband as sb
 from skyband.jobs import explain, parse_job
 from skyband.jobs.spark import first_batch as first_records
+from skyband.jobs.spark.checkpoint import Claim, recorded_shards
 from skyband.jobs.spark.first_batch import job_split, seconds_per_batch, sharded
 from skyband.spark import sharding
-from skyband.spark.checkpoint import Claim, recorded_shards
 from skyband.spark.plan import BoardPlan
 from skyband.spark.sharding import FirstRows, choose_shards, split_of, summary_bytes
 from support import spark_simulator

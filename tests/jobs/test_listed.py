@@ -66,7 +66,7 @@ def test_other_file_systems_are_left_to_spark(tmp_path: Path) -> None:
 @pytest.mark.spark
 def test_what_a_job_does(spark: Any, caplog: pytest.LogCaptureFixture) -> None:
     from skyband.jobs.spark.batches import BatchWriter, SinkColumns
-    from skyband.spark.stages import GIVEN_DDL
+    from skyband.spark.finishing import GIVEN_DDL
 
     class Kept:
         where = "[sink]"

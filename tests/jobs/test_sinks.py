@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import skyband as sb
-from skyband.spark.checkpoint import Claim
+from skyband.jobs.spark.checkpoint import Claim
 from support import spark_session, spark_simulator
 
 if spark_session.missing():

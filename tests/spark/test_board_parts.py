@@ -15,7 +15,7 @@ pytest.importorskip("pyspark")
 
 from skyband.data.ipc import table_from
 from skyband.data.letters import RAW, UNREAD, CarriedColumns
-from skyband.spark.board_rows import answer_rows, typed_rows
+from skyband.spark.finishing import answer_rows, typed_rows
 from skyband.spark.summarise import summariser
 from support.board_simulator import BoardJob, board_plan_of
 

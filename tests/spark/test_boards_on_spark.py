@@ -74,7 +74,7 @@ def test_changes_of_several_shards(spark: Any, tmp_path: Path) -> None:
 
 def typed(answers: Any, rows: pa.Table, name: str) -> pa.Table:
     """The rows of one query, in its own columns; as split does, without a job of Spark."""
-    from skyband.spark.board_rows import schema_from_text, typed_rows
+    from skyband.spark.finishing import schema_from_text, typed_rows
 
     schema = schema_from_text(answers.schema["answer"].metadata[name])
     own = rows.filter(pa.compute.equal(rows["query"], name)).combine_chunks()

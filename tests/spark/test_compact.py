@@ -14,8 +14,8 @@ from skyband.contract.runs import Part, Runs
 from skyband.data import packing
 from skyband.data.keys import hash_array
 from skyband.errors import EngineError
-from skyband.spark import compact
-from skyband.spark.compact import pack_compact, unpack_compact
+from skyband.spark import parcels
+from skyband.spark.parcels import pack_compact, unpack_compact
 
 ROWS = 3_000
 RNG = np.random.default_rng(3)
@@ -84,11 +84,11 @@ def test_whole_numbers_come_back(kind: Any, form: str, seed: int) -> None:
         values = np.maximum(values, edge.max - kind(made.integers(1, 100)))
     elif form == "edges":
         values = made.choice(np.array([edge.min, edge.max, 0], kind), 100)
-    found = compact._narrow(values)
+    found = parcels._narrow(values)
     if found is not None:
         small, told = found
         assert small.nbytes < values.nbytes
-        assert same(compact._widened(small, *told), values)
+        assert same(parcels._widened(small, *told), values)
 
 
 def test_what_version_0_1_packed_is_read() -> None:

@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 from skyband.errors import EngineError
-from skyband.spark.damage import check_logs, told_of_damage
+from skyband.jobs.spark.checkpoint import check_logs, told_of_damage
 
 SCHEMAS = "state/0/_stateSchema/default"
 

@@ -20,15 +20,15 @@ EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "declarative_pipeli
 
 
 def test_the_spec_has_the_settings_that_cannot_be_changed_later() -> None:
-    from skyband.spark import requirements
+    from skyband.spark import sessions
 
     told = (EXAMPLE / "spark-pipeline.yml").read_text()
-    assert f"{requirements._PROVIDER}: {requirements.ROCKSDB}" in told
-    assert f'{requirements._CHANGELOG}: "true"' in told
+    assert f"{sessions._PROVIDER}: {sessions.ROCKSDB}" in told
+    assert f'{sessions._CHANGELOG}: "true"' in told
 
 
 def test_where_settings_cannot_be_changed_the_message_names_them() -> None:
-    from skyband.spark.requirements import check_session
+    from skyband.spark.sessions import check_session
 
     class Fixed(dict[str, str]):
         def set(self, name: str, value: str) -> None:
@@ -42,7 +42,7 @@ def test_where_settings_cannot_be_changed_the_message_names_them() -> None:
 
 
 def test_rank_inside_a_query_function_says_what_to_do() -> None:
-    from skyband.spark.requirements import outside_of_functions
+    from skyband.spark.sessions import outside_of_functions
 
     with (
         pytest.raises(sb.EngineError, match="call rank above the function"),

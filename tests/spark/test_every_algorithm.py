@@ -173,7 +173,7 @@ def on_boards(
 ) -> tuple[list[pa.Table], list[Any]]:
     """The answers of all cases, from one board for each number of shards."""
     from skyband.spark import rank
-    from skyband.spark.board_rows import schema_from_text, typed_rows
+    from skyband.spark.finishing import schema_from_text, typed_rows
 
     boards: dict[int | None, dict[str, sb.Query]] = {}
     for case, query in zip(cases, queries, strict=True):

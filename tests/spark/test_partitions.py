@@ -17,7 +17,7 @@ import pytest
 
 import skyband as sb
 from skyband.spark.plan import BUCKETS, state_keys
-from skyband.spark.requirements import PARTITIONS, advise_partitions, partitions_for
+from skyband.spark.sessions import PARTITIONS, advise_partitions, partitions_for
 from support import spark_session, streams
 
 WINDOW = sb.TimeWindow(30, slide=10)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from skyband.jobs.parsing import parse_job
-from skyband.spark.quick_python import java_options, quick_java
+from skyband.spark.sessions import java_options, quick_java
 
 WAYS = ("SPARK_SUBMIT_OPTS", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
 ELSEWHERE = ("SPARK_HOME", "SPARK_CONF_DIR", "SPARK_DRIVER_MEMORY", "SPARK_MEM", "SPARK_MASTER")

@@ -11,9 +11,8 @@ import threading
 
 import pytest
 
-from skyband.spark import quick_python as module
-from skyband.spark import requirements
-from skyband.spark.quick_python import REUSED_MEMORY, is_quick, quick_python
+from skyband.spark import sessions
+from skyband.spark.sessions import REUSED_MEMORY, is_quick, quick_python
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="a shell script")
 
@@ -34,7 +33,7 @@ def test_it_runs_this_interpreter_with_this_path(monkeypatch: pytest.MonkeyPatch
     assert set(filter(os.path.isabs, sys.path)) <= set(path)
     assert not [each for each in path if each.endswith("pyspark.zip")]
     assert arguments == ["-c", "two words"]
-    assert quick_python() == command == module._made[0]
+    assert quick_python() == command == sessions._made[0]
     assert is_quick(command)
     assert not is_quick(sys.executable)
 
@@ -116,7 +115,7 @@ def session(monkeypatch: pytest.MonkeyPatch) -> Session:
     made = Session()
     monkeypatch.setattr(sql.SparkSession, "builder", made)
     monkeypatch.setattr(sql.SparkSession, "getActiveSession", lambda: None)
-    monkeypatch.setattr(requirements, "require_java", lambda: None)
+    monkeypatch.setattr(sessions, "require_java", lambda: None)
     monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
     for name in REUSED_MEMORY:
         monkeypatch.delenv(name, raising=False)
@@ -127,7 +126,7 @@ def test_local_sessions_have_workers_that_use_memory_again(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MALLOC_TOP_PAD_", "1")  # the user's own settings stay
-    requirements.start_session("local[2]", "test", {})
+    sessions.start_session("local[2]", "test", {})
     assert session.told["spark.executorEnv.MALLOC_MMAP_MAX_"] == "0"
     assert session.told["spark.executorEnv.ARROW_DEFAULT_MEMORY_POOL"] == "system"
     assert "spark.executorEnv.MALLOC_TOP_PAD_" not in session.told
@@ -135,15 +134,15 @@ def test_local_sessions_have_workers_that_use_memory_again(
 
 
 def test_local_workers_start_while_the_driver_goes_on(session: Session) -> None:
-    found = requirements.start_session("local[2]", "test", {})
+    found = sessions.start_session("local[2]", "test", {})
     assert session.started.wait(10)
     assert session.jobs == ["range(0, 2, 1, 2)", "id bigint"]
-    requirements.check_session(found, streaming=False)  # they need no further check
+    sessions.check_session(found, streaming=False)  # they need no further check
     assert len(session.jobs) == 2
 
 
 def test_workers_of_a_cluster_are_left_as_they_are(session: Session) -> None:
-    requirements.start_session("spark://host:7077", "test", {})
+    sessions.start_session("spark://host:7077", "test", {})
     assert not [name for name in session.told if name.startswith("spark.executorEnv.")]
     assert not session.jobs
-    assert session.applicationId not in requirements._checked
+    assert session.applicationId not in sessions._checked

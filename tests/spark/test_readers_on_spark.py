@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 import skyband as sb
 from skyband.engine.fold import folds_of, widest
 from skyband.errors import EngineError
-from skyband.spark.bucket import SESSIONS
-from skyband.spark.closing import closing_of
+from skyband.jobs.spark.checkpoint import closing_of
+from skyband.spark.bucket import CACHED_FOLDS
 from support.board_simulator import BoardJob, ranked_batch
 
 KINDS = ("TopK", "HeavyHitters", "Skyline")
@@ -249,7 +249,7 @@ def _after(row: dict[str, Any], since: dict[str, int], name: str) -> bool:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("by", [(), ("g",)])
 def test_readers_share_keys_and_each_pane_is_stored_once(kind: str, by: tuple[str, ...]) -> None:
-    SESSIONS.kept.clear()
+    CACHED_FOLDS.kept.clear()
     board, table = board_of(kind, MIXED, by=by), rows(1, 300)
     job, folds = BoardJob(board, {"": table}), folds_of(board)
     for low in range(0, 300, 20):
@@ -259,7 +259,7 @@ def test_readers_share_keys_and_each_pane_is_stored_once(kind: str, by: tuple[st
     for key, head in job.kept().items():
         (fold,) = head["folds"]
         assert fold["names"] == job.plan.labels[key[0]]
-    built = [names for live, _ in SESSIONS.kept.values() for names, _ in live]
+    built = [names for live, _ in CACHED_FOLDS.kept.values() for names, _ in live]
     assert built
     assert all(names in folds for names in built)
     for label, names in job.plan.labels.items():

@@ -136,7 +136,7 @@ class TestWatermarkPolicy:
             spark.conf.unset(self.NAME)
 
     def test_a_session_whose_settings_cannot_be_changed(self) -> None:
-        from skyband.spark.requirements import check_session
+        from skyband.spark.sessions import check_session
 
         class Conf:
             def get(self, name: str, default: str = "") -> str:
@@ -154,7 +154,7 @@ class TestWatermarkPolicy:
 
 class TestRequirements:
     def test_no_java(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-        from skyband.spark.requirements import require_java
+        from skyband.spark.sessions import require_java
 
         monkeypatch.setenv("JAVA_HOME", str(tmp_path))
         with pytest.raises(sb.EngineError, match="JAVA_HOME"):
@@ -165,7 +165,7 @@ class TestRequirements:
             require_java()
 
     def test_an_old_java(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-        from skyband.spark.requirements import require_java
+        from skyband.spark.sessions import require_java
 
         (tmp_path / "bin").mkdir()
         java = tmp_path / "bin" / "java"
@@ -186,7 +186,7 @@ class TestRequirements:
             rank(None, topk())
 
     def test_workers_that_lack_something(self) -> None:
-        from skyband.spark.requirements import _judge, _workers_failed
+        from skyband.spark.sessions import _judge, _workers_failed
 
         wanted = {"skyband": "1.0", "pandas": None}
         fine = {"python": "p", "problems": {}, "versions": {"skyband": "1.0"}}

@@ -13,7 +13,7 @@ from skyband import registry
 from skyband.data.ipc import table_from, table_to_bytes
 from skyband.data.packing import pack, unpack
 from skyband.engine.fold import Fold
-from skyband.spark.bucket import SESSIONS, Bucket
+from skyband.spark.bucket import CACHED_FOLDS, Bucket
 from skyband.spark.parcels import unpack_runs
 from support import approximate, conformance, spark_simulator, streams, suites
 from support.both_engines import compare
@@ -136,7 +136,7 @@ def stored_panes(job: spark_simulator.Job) -> list[int]:
 
 def folds() -> list[Fold]:
     """The folds that this process keeps."""
-    return [fold for live, _ in SESSIONS.kept.values() for _, fold in live]
+    return [fold for live, _ in CACHED_FOLDS.kept.values() for _, fold in live]
 
 
 class TestState:
@@ -187,26 +187,26 @@ class TestState:
         table = some_rows()
         plan = spark_simulator.plan_of(topk(), {"": table})
         job = spark_simulator.Job(plan)
-        SESSIONS.kept.clear()
+        CACHED_FOLDS.kept.clear()
         job.push({"": table})
         (store,) = job.stores.values()
-        (kept,) = SESSIONS.kept.values()
+        (kept,) = CACHED_FOLDS.kept.values()
         idle = Bucket(plan, job.label, store)
         (outcome,) = idle.step(job.watermark, []).values()
         assert not len(outcome.windows)
         idle.save(idle.head["timer"])
-        assert list(SESSIONS.kept.values()) == [kept]
+        assert list(CACHED_FOLDS.kept.values()) == [kept]
 
     @pytest.mark.parametrize("shards", [1, 2])
     def test_a_kept_session_drops_the_totals_of_expired_panes(self, shards: int) -> None:
         table = some_rows()
         job = spark_simulator.Job(spark_simulator.plan_of(topk(), {"": table}, shards=shards))
-        SESSIONS.kept.clear()
+        CACHED_FOLDS.kept.clear()
         for _ in range(4):
             job.push({"": table})
             moved = pa.array([each + 1_000 for each in table["ts"].to_pylist()])
             table = table.set_column(table.schema.get_field_index("ts"), "ts", moved)
-        assert len(SESSIONS.kept) == shards
+        assert len(CACHED_FOLDS.kept) == shards
         panes = job.plan.first.window.panes
         for fold in folds():
             assert len(fold.totals.keys) <= panes.per_window + 1

@@ -12,7 +12,8 @@ import oracle
 import skyband as sb
 from skyband import registry
 from skyband.answers.answer import Answers, Promises
-from skyband.spark.promises import PROMISE, of_changes, of_rows
+from skyband.spark.finishing import of_changes, of_rows
+from skyband.spark.plan import PROMISE
 from support import approximate, conformance, spark_cases, spark_simulator, streams
 
 WINDOW = oracle.TimeWindow(30, 7, lateness=3)

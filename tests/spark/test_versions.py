@@ -37,7 +37,7 @@ def test_batches(spark: Any, flows: streams.Stream) -> None:
 def test_streams(spark: Any, tmp_path: Path, flows: streams.Stream) -> None:
     """A query by itself, with changes and shards, and a board over files that workers read."""
     from skyband.spark import files, rank
-    from skyband.spark.board_rows import schema_from_text, typed_rows
+    from skyband.spark.finishing import schema_from_text, typed_rows
 
     spark_session.write_batches(tmp_path / "in", flows.batches)
     read = files(spark, tmp_path / "in", files_per_batch=1)

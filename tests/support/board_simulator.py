@@ -9,12 +9,16 @@ import pandas as pd
 import pyarrow as pa
 
 import skyband as sb
-from skyband.spark.answer_bytes import answers_from
-from skyband.spark.board_rows import answer_rows, typed_rows
-from skyband.spark.bucket import SESSIONS
-from skyband.spark.keepers import BucketKeeper, ChangesKeeper
+from skyband.spark.bucket import CACHED_FOLDS, BucketKeeper
+from skyband.spark.finishing import (
+    answer_rows,
+    answers_from,
+    batch_finisher,
+    batch_folder,
+    finisher,
+    typed_rows,
+)
 from skyband.spark.plan import SHIFT_MS, BoardPlan
-from skyband.spark.stages import batch_finisher, batch_folder, finisher
 from skyband.spark.summarise import summariser
 from support import spark_simulator
 
@@ -27,22 +31,6 @@ def board_plan_of(
     """The plan of a board; ``settings`` are those of ``spark_simulator.plan_of``."""
     plans = {n: spark_simulator.plan_of(q, sources, **settings).first for n, q in board.items()}
     return BoardPlan(plans)
-
-
-class Value:
-    """A state of Spark with one value."""
-
-    def __init__(self) -> None:
-        self.value: tuple[Any, ...] | None = None
-
-    def get(self) -> tuple[Any, ...] | None:
-        return self.value
-
-    def update(self, value: tuple[Any, ...]) -> None:
-        self.value = value
-
-    def clear(self) -> None:
-        self.value = None
 
 
 class BoardJob:
@@ -61,8 +49,6 @@ class BoardJob:
         self.settings = settings
         self.stores: dict[Key, spark_simulator.Memory] = {}
         self.timers: dict[Key, int] = {}
-        self.last: dict[tuple[str, int], Value] = {}
-        """The last answer of each query and bucket, if changes are wanted of several shards."""
         self.seen: dict[str, int] = {}
         self.watermark = 0
         self.counts: dict[str, dict[str, int]] = {}
@@ -103,7 +89,7 @@ class BoardJob:
 
     def _keeper(self, key: Key) -> BucketKeeper:
         if self.forgetful:
-            SESSIONS.kept.clear()
+            CACHED_FOLDS.kept.clear()
         store = self.stores.setdefault(key, spark_simulator.Memory())
         return BucketKeeper(self.plan, store, spark_simulator.Timers(self, key))  # type: ignore[arg-type]
 
@@ -113,7 +99,7 @@ class BoardJob:
             for name in ("rows_late", "windows_out"):
                 self.counts[row["query"]][name] += row[name]
         if self.plan.first.shards > 1:
-            rows = self._finished([row for row in rows if row["windows_out"] or row["joined"]])
+            rows = self._finished([row for row in rows if row["windows_out"]])
         for row in rows:
             if row["payload"] is not None:
                 plan = self.plan.plans[row["query"]]
@@ -127,12 +113,6 @@ class BoardJob:
         by_bucket: dict[tuple[str, int], list[dict[str, Any]]] = {}
         for row in rows:
             by_bucket.setdefault((row["query"], row["bucket"]), []).append(row)
-        if any(each.changes for each in self.plan.plans.values()):
-            given = []
-            for key, mine in by_bucket.items():
-                keeper = ChangesKeeper(self.plan, self.last.setdefault(key, Value()))
-                given += list(keeper.take(key, iter([pd.DataFrame(mine)])))
-            return [row for frame in given for row in frame.to_dict("records")]
         finish = finisher(self.plan)
         return [row for mine in by_bucket.values() for row in finish(_pieces(mine)).to_pylist()]
 
@@ -144,9 +124,11 @@ class BoardJob:
 
 
 def _pieces(rows: list[dict[str, Any]]) -> pa.Table:
-    columns = ("query", "shard", "windows", "payload", "letters")
+    columns = ("query", "shard", "windows", "payload", "before", "letters")
     made = pa.table({name: [row[name] for row in rows] for name in columns})
-    return made.set_column(4, "letters", made["letters"].cast(pa.binary()))
+    for place in (4, 5):
+        made = made.set_column(place, columns[place], made[columns[place]].cast(pa.binary()))
+    return made
 
 
 def ranked_batch(board: Mapping[str, sb.Query], table: pa.Table, **settings: Any) -> dict[str, Any]:

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 import skyband as sb
-from skyband.spark.quick_python import DAEMON, ONE_DAEMON
+from skyband.spark.sessions import DAEMON, ONE_DAEMON
 
 QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Options of the JVM: only its quick compiler, as tests end before the other one would pay off."""

@@ -16,12 +16,9 @@ import pyarrow as pa
 import skyband as sb
 from skyband.engine.intake import Intake
 from skyband.engine.per_group import make_synopsis
-from skyband.spark.answer_bytes import answers_from
-from skyband.spark.bucket import SESSIONS
-from skyband.spark.finishing import finish
-from skyband.spark.keepers import step
+from skyband.spark.bucket import CACHED_FOLDS, step
+from skyband.spark.finishing import answers_from, batch_finisher, batch_folder, finish
 from skyband.spark.plan import SHIFT_MS, BoardPlan, QueryPlan
-from skyband.spark.stages import batch_finisher, batch_folder
 from skyband.spark.summarise import COUNTS, PACKED, summariser
 
 
@@ -101,7 +98,6 @@ class Job:
         self.timers: dict[tuple[int, int], int] = {}
         self.seen: dict[str, int] = {}
         self.watermark = 0
-        self.before: dict[int, pa.Table | None] = {}
         self.stats = dict.fromkeys((*COUNTS, "rows_late"), 0)
 
     def push(self, push: Mapping[str, pa.Table]) -> pa.Table:
@@ -151,7 +147,7 @@ class Job:
         fired: bool = False,
     ) -> None:
         if self.forgetful:
-            SESSIONS.kept.clear()
+            CACHED_FOLDS.kept.clear()
         store = self.stores.setdefault(key, Memory())
         timers = Timers(self, key)
         _, outcomes = step(self.plan, self.label, store, timers, self.watermark, blobs, fired)
@@ -159,17 +155,15 @@ class Job:
         self.stats["rows_late"] += outcome.rows_late
         self.stats["rows_bad"] += outcome.rows_bad
         if len(outcome.windows):
-            piece = key[1], outcome.windows, outcome.payload
+            piece = key[1], outcome.windows, outcome.payload, outcome.before
             pieces.setdefault(key[0], []).append(piece)
 
     def _finished(self, pieces: dict[int, list[Any]]) -> Iterator[pa.Table]:
-        for number, mine in pieces.items():
+        for mine in pieces.values():
             if self.plan.first.shards == 1:
-                yield from (answers_from(p, self.plan.output) for _, _, p in mine if p)
+                yield from (answers_from(p, self.plan.output) for _, _, p, _ in mine if p)
             else:
-                before = self.before.get(number)
-                table, self.before[number] = finish(self.plan, "", mine, before=before)
-                yield table
+                yield finish(self.plan, "", mine)
 
 
 def run_batch(plan: BoardPlan, sources: Mapping[str, pa.Table], parts: int = 1) -> pa.Table:

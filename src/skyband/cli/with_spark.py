@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from skyband.errors import EngineError, SkybandError, how_to_install
 from skyband.query import Query
-from skyband.spark.requirements import error_of
+from skyband.spark.sessions import error_of
 
 if TYPE_CHECKING:
     from skyband.embedded.sources import FileSet

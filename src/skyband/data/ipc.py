@@ -22,9 +22,9 @@ __all__ = [
 Bytes = npt.NDArray[np.uint8]
 
 
-def table_to_bytes(table: pa.Table) -> bytes:
-    """A table as an Arrow stream."""
-    return bytes(_written(table.schema, table.to_batches()))
+def table_to_bytes(table: pa.Table, codec: str | None = None) -> bytes:
+    """A table as an Arrow stream, compressed if a codec is given."""
+    return bytes(_written(table.schema, table.to_batches(), codec))
 
 
 def table_to_array(table: pa.Table) -> Bytes:
@@ -66,9 +66,10 @@ def column_from(data: bytes | Bytes) -> pa.Array:
     return column
 
 
-def _written(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Any:
+def _written(schema: pa.Schema, batches: Iterable[pa.RecordBatch], codec: str | None = None) -> Any:
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, schema) as writer:
+    options = pa.ipc.IpcWriteOptions(compression=codec)
+    with pa.ipc.new_stream(sink, schema, options=options) as writer:
         for batch in batches:
             writer.write_batch(batch)
     return sink.getvalue()

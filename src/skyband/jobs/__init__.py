@@ -25,7 +25,7 @@ from skyband.jobs.job import Job, explain
 from skyband.jobs.parsing import JobProblem, load_board, load_job, parse_job, problems_of
 from skyband.jobs.ready import check_ready
 from skyband.jobs.report import Tell
-from skyband.spark.requirements import require_packages
+from skyband.spark.sessions import require_packages
 
 __all__ = [
     "Job",

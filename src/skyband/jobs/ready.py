@@ -26,7 +26,7 @@ from skyband.jobs.places import (
 )
 from skyband.jobs.secrets import FROM_ENV
 from skyband.query.base import Query
-from skyband.spark.masters import local_cores
+from skyband.spark.sessions import local_cores
 
 __all__ = ["check_ready", "file_checks", "ready_checks"]
 

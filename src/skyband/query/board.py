@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TypeAlias
 
-from skyband.errors import QueryError
+from skyband.errors import QueryError, SkybandError
 from skyband.query.base import Query, check_query
 
-__all__ = ["Board", "board_of"]
+__all__ = ["Board", "board_of", "named"]
 
 Board: TypeAlias = Mapping[str, Query]
 """Queries by name, answered together over one read of their sources."""
@@ -38,3 +39,14 @@ def board_of(given: object, on_bad: str = "raise") -> dict[str | None, Query]:
             raise QueryError(f"{name!r} must be a query such as sb.TopK(...), not {query!r}")
         check_query(query, on_bad)
     return dict(given)
+
+
+@contextmanager
+def named(name: str | None) -> Iterator[None]:
+    """Begin the messages of errors with a query's name; a query that stands alone has none."""
+    try:
+        yield
+    except SkybandError as error:
+        if not name:
+            raise
+        raise type(error)(f"query {name!r}: {error}") from error

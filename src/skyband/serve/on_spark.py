@@ -31,9 +31,8 @@ from skyband.jobs.stopping import Stop
 from skyband.query import Query
 from skyband.serve.page import Page
 from skyband.serve.status import ReportedStatus, Schemas
-from skyband.spark.plan import QueryPlan
-from skyband.spark.promises import PROMISE
-from skyband.spark.requirements import require_packages
+from skyband.spark.plan import PROMISE, QueryPlan
+from skyband.spark.sessions import require_packages
 
 __all__ = ["on_spark", "windows_of"]
 

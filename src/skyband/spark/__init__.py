@@ -18,7 +18,7 @@ from typing import Any
 
 from skyband.query.base import Query
 from skyband.query.board import Board
-from skyband.spark.requirements import require_packages
+from skyband.spark.sessions import require_packages
 
 __all__ = ["files", "rank", "session", "split"]
 
@@ -109,6 +109,6 @@ def session(master: str | None = None, name: str = "skyband", **settings: Any) -
     (``spark__sql__shuffle__partitions=8``).
     """
     require_packages()
-    from skyband.spark.requirements import start_session
+    from skyband.spark.sessions import start_session
 
     return start_session(master, name, settings)

@@ -19,65 +19,71 @@ from __future__ import annotations
 
 import uuid
 from collections import OrderedDict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 
 from skyband.arrays import Ints, State
 from skyband.contract.rows import Faults, RefusedRows
 from skyband.contract.runs import Runs
 from skyband.data.group_table import GroupTable
-from skyband.data.ipc import table_from, table_to_array
+from skyband.data.ipc import table_from, table_to_bytes
 from skyband.data.keys import hash_columns
 from skyband.data.letters import CarriedColumns, row_letters
 from skyband.data.packing import pack, unpack
 from skyband.engine.clock import TimeClock
 from skyband.engine.fold import Fold, Step
 from skyband.errors import EngineError
-from skyband.spark.answer_bytes import answers_to_bytes
-from skyband.spark.finishing import answers_table
-from skyband.spark.parcels import pack_runs, slices, unpack_runs
-from skyband.spark.plan import STATE_VERSION, BoardPlan
+from skyband.query.board import named
+from skyband.spark.finishing import answers_table, answers_to_bytes
+from skyband.spark.parcels import pack_runs, schema_of, unpack_runs
+from skyband.spark.plan import STATE_VERSION, BoardPlan, QueryPlan, wrong_version
+from skyband.spark.processor import ANSWERED_DDL
 
 __all__ = [
-    "SESSIONS",
+    "CACHED_FOLDS",
     "Bucket",
+    "BucketKeeper",
+    "FoldCache",
     "PaneStore",
     "QueryOutcome",
-    "Sessions",
+    "SparkStore",
+    "Timers",
     "pane_table",
+    "reached_ms",
+    "step",
 ]
 
-# Sessions that a process built from stored panes, kept for the next batch of the same key --------
-
+# Folds that a process built from stored panes, kept for the next batch of the same key -----------
 
 _MOST_KEPT = 64
 _MOST_BYTES = 512 << 20
 
 
-class Sessions:
-    """A cache of the sessions that this process built, by the token of the head they belong to."""
+class FoldCache:
+    """A cache of the folds that this process built, by the token of the head they belong to."""
 
     def __init__(self) -> None:
         self.kept: OrderedDict[str, tuple[Any, int]] = OrderedDict()
 
     def take(self, token: str | None) -> Any:
-        """Remove the sessions of a head from the cache and return them; None if there are none."""
-        found = self.kept.pop(token, None) if token is not None else None
-        return None if found is None else found[0]
+        """Remove the folds of a head from the cache and return them; None if there are none."""
+        return self.kept.pop(token or "", (None, 0))[0]
 
-    def keep(self, token: str, session: Any, nbytes: int) -> None:
-        """Cache a session, or several, under the token of the head just written."""
-        self.kept[token] = session, nbytes
+    def keep(self, token: str, folds: Any, nbytes: int) -> None:
+        """Cache the folds under the token of the head just written."""
+        self.kept[token] = folds, nbytes
         # The oldest make room.
         while len(self.kept) > _MOST_KEPT or sum(n for _, n in self.kept.values()) > _MOST_BYTES:
             self.kept.popitem(last=False)
 
 
-SESSIONS = Sessions()
+CACHED_FOLDS = FoldCache()
 
 
 _MARKED = 8 * 4096
@@ -105,6 +111,8 @@ class QueryOutcome:
     windows: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     payload: bytes | None = None
     """Finished rows; with several shards, this shard's piece of them."""
+    before: bytes | None = None
+    """This shard's piece of the answer before, if changes are wanted of several shards."""
     letters: list[pa.Table] = field(default_factory=list)
     """Rows that were refused when their panes were sealed, if dead letters are wanted."""
     rows_late: int = 0
@@ -189,7 +197,7 @@ class Bucket:
     """Takes packed summaries and watermarks, and returns the answers that are due."""
 
     def __init__(self, board: BoardPlan, label: str, store: PaneStore) -> None:
-        self.board, self.store = board, store
+        self.board, self.label, self.store = board, label, store
         self.names = board.labels[label]
         self.plan = board.plans[self.names[0]]
         """Any of the plans: what is read of it is the same for all."""
@@ -199,8 +207,8 @@ class Bucket:
         self.counts: dict[str, dict[str, int]] = {}
         """Late and bad rows and windows of each query, since it was added."""
         self.folds: list[StoredFold] = []
-        self.last: dict[str, pa.Table] = {}
-        """The last answer of each query, if changes are wanted."""
+        self.last: dict[str, bytes] = {}
+        """The last answer of each query, or this shard's piece of it, if changes are wanted."""
         self._changed = False
         blob = store.head()
         if blob is not None:
@@ -219,15 +227,13 @@ class Bucket:
     def _read(self, blob: bytes) -> None:
         head, arrays = unpack(blob)
         if head.get("version") != STATE_VERSION:
-            raise EngineError(
-                f"the state in this checkpoint has version {head.get('version')}, but this Skyband "
-                f"reads version {STATE_VERSION}; use the Skyband that wrote it, or start from a "
-                "new checkpoint"
-            )
+            raise wrong_version(head.get("version"))
         self.head = {name: head[name] for name in self.head}
         for name, query in head["queries"].items():
             if name in self.names:
-                self.board.plans[name].check_identity(query["identity"])
+                plan, saved = self.board.plans[name], query["identity"]
+                if saved != plan.identity:
+                    raise plan.differs(saved)
             elif name in self.board.plans:
                 raise EngineError(
                     f"the state in this checkpoint belongs to another query named {name!r}; give "
@@ -235,14 +241,14 @@ class Bucket:
                 )
         self.counts = {n: query["counts"] for n, query in head["queries"].items()}
         self.last = {
-            name: table_from(arrays[f"last/{name}"].tobytes())
+            name: arrays[f"last/{name}"].tobytes()
             for name in self.counts
             if f"last/{name}" in arrays
         }
         for i, header in enumerate(head["folds"]):
             self.folds.append(StoredFold.of(header, pane_table(i, arrays)))
         for stored, (names, live) in zip(
-            self.folds, SESSIONS.take(head["token"]) or (), strict=False
+            self.folds, CACHED_FOLDS.take(head["token"]) or (), strict=False
         ):
             stored.live = live if names == stored.names else None
         if set(self.counts) - set(self.names):
@@ -300,13 +306,15 @@ class Bucket:
                 for name in self.counts
             }
             folds = [stored.header() for stored in self.folds]
-            arrays: State = {f"last/{n}": table_to_array(table) for n, table in self.last.items()}
+            arrays: State = {
+                f"last/{name}": np.frombuffer(blob, np.uint8) for name, blob in self.last.items()
+            }
             arrays |= {f"{i}/panes": stored.panes for i, stored in enumerate(self.folds)}
             head = {"version": STATE_VERSION, "queries": queries, "folds": folds}
             self.store.set_head(pack(self.head | head, arrays))
         if any(stored.live is not None for stored in self.folds):
             live = [(stored.names, stored.live) for stored in self.folds]
-            SESSIONS.keep(self.head["token"], live, self.state_bytes)
+            CACHED_FOLDS.keep(self.head["token"], live, self.state_bytes)
 
     @property
     def next_end(self) -> int | None:
@@ -380,12 +388,17 @@ class Bucket:
             self.counts[name]["windows_out"] += len(windows)
             if plan.shards > 1:
                 outcome.payload = None if part is None else pack_runs(part, fold.groups)
+                if plan.changes:
+                    outcome.before = self.last.pop(name, None)
+                    newest = None if part is None else part.take(part.stamp == windows.number[-1])
+                    if newest is not None and len(newest):
+                        self.last[name] = pack_runs(newest, fold.groups)
                 continue
             answers = fold.answer(i, [] if part is None else [part], windows)
             table = answers_table(plan, answers)
             outcome.payload = answers_to_bytes(table) if table.num_rows else None
             if plan.changes:
-                self.last[name] = fold.readers[i].last_tables[0]
+                self.last[name] = table_to_bytes(fold.readers[i].last_tables[0])
         fold.forget(step.windows)
 
     def _loaded(self, stored: StoredFold) -> Fold:
@@ -397,8 +410,8 @@ class Bucket:
             parts = [unpack_runs(blobs[s], fold.groups)[0] for s, _ in stored.parts.values()]
             fold.resume(stored.clock, panes, parts)
             for name, reader in zip(stored.names, fold.readers, strict=True):
-                if name in self.last:
-                    reader.last = {0: self.last[name]}
+                if name in self.last and self.plan.shards == 1:
+                    reader.last = {0: table_from(self.last[name])}
         return stored.live
 
     def _unpacked(self, blob: bytes, fold: Fold) -> Runs:
@@ -464,7 +477,8 @@ class Bucket:
         if not len(runs):
             return
         self._changed = True
-        served, combine = self._synopsis.query, self._synopsis.combine
+        synopsis = self.board.summarising(self.label)[0].synopsis
+        served, combine = synopsis.query, synopsis.combine
         runs = runs.ordered()
         whole = combine(runs) if runs.repeats.any() else runs
         if fold is not None:
@@ -477,11 +491,6 @@ class Bucket:
                 self._write(stored, pane, combine(Runs.concat([*held, summary]).ordered()), groups)
             else:
                 self._add(stored, pane, summary, groups)
-
-    @property
-    def _synopsis(self) -> Any:
-        """What combines summaries; this reads no state, so one does it for all keys."""
-        return self.board.combiner(tuple(self.names))
 
     def _note_filled(self, stored: StoredFold, filled: Sequence[Ints], sealed: int) -> None:
         """Note panes that have rows in any bucket or shard, if that decides what is answered."""
@@ -532,3 +541,194 @@ def _letters(refused: RefusedRows, groups: GroupTable) -> pa.Table:
         for name in [name for name in keys if name not in rows.column_names]:
             rows = rows.append_column(name, keys[name])
     return row_letters("", CarriedColumns(), rows, refused.reasons)
+
+
+def slices(runs: Runs) -> Iterator[tuple[int, Runs]]:
+    """Split ordered runs by stamp."""
+    cuts: Sequence[Any] = [0, *(np.flatnonzero(np.diff(runs.stamp)) + 1), len(runs)]
+    for low, high in pairwise(cuts):
+        if high > low:
+            yield int(runs.stamp[low]), runs.slice(int(low), int(high))
+
+
+# A step of a key, and Spark's state around it -----------------------------------------------------
+
+
+class Timers(Protocol):
+    """The timers of the current state key, in milliseconds of event time; Spark's names."""
+
+    def registerTimer(self, at: int) -> None: ...  # noqa: N802
+    def deleteTimer(self, at: int) -> None: ...  # noqa: N802
+
+
+class SparkStore:
+    """A bucket's store in Spark's state: a value for the head, a map for the summaries."""
+
+    def __init__(self, head: Any, slots: Any) -> None:
+        self._head = head
+        self._slots = slots
+
+    def head(self) -> bytes | None:
+        value = self._head.get()
+        return None if value is None else bytes(value[0])
+
+    def set_head(self, blob: bytes) -> None:
+        self._head.update((blob,))
+
+    def get(self, slot: int) -> bytes | None:
+        value = self._slots.getValue((slot,))
+        return None if value is None else bytes(value[0])
+
+    def put(self, slot: int, blob: bytes) -> None:
+        self._slots.updateValue((slot,), (blob,))
+
+    def drop(self, slot: int) -> None:
+        self._slots.removeKey((slot,))
+
+    def clear(self) -> None:
+        self._head.clear()
+        self._slots.clear()
+
+    def slots(self) -> Iterable[tuple[int, bytes]]:
+        return [(int(key[0]), bytes(value[0])) for key, value in self._slots.iterator()]
+
+
+def step(
+    board: BoardPlan,
+    label: str,
+    store: PaneStore,
+    timers: Timers,
+    watermark_ms: int,
+    blobs: Sequence[bytes] = (),
+    fired: bool = False,
+    latest_ms: int | None = None,
+) -> tuple[Bucket, dict[str, QueryOutcome]]:
+    """Answer what is due, then take new summaries; ``fired`` if a timer caused this step.
+
+    A key has one timer, at the end of the next window that it has to answer, later by as much as
+    its queries' watermark is behind Spark's. ``latest_ms`` is the greatest time of the rows behind
+    the new summaries. Queries without state join the board now, if the sources were read before.
+    """
+    bucket = Bucket(board, label, store)
+    name, tick_ms = bucket.names[0], bucket.plan.tick_ms
+    joins = bool(bucket.added) and not board.alone and watermark_ms > 0
+    if joins:
+        bucket.join(watermark_ms * tick_ms)
+    # A query that is new is not in the record of how the job was closed; the others are.
+    reached = max(reached_ms(board, each, watermark_ms) for each in bucket.names)
+    outcomes = bucket.step(reached * tick_ms, blobs, latest_ms)
+    end = bucket.next_end
+    due_ms = None if end is None else end // tick_ms + board.held_ms[name]
+    timer = _move_timer(timers, bucket.head["timer"], due_ms, watermark_ms, fired)
+    bucket.save(timer)
+    return bucket, outcomes
+
+
+def reached_ms(board: BoardPlan, name: str, watermark_ms: int) -> int:
+    """How far a query's own watermark has come, given Spark's."""
+    if board.closing is not None and watermark_ms == board.closing.watermark_ms:
+        # Windows end at different times, and each query ends with its own last window.
+        return board.closing.ends_ms.get(name, 0)
+    return max(watermark_ms - board.held_ms[name], 0)
+
+
+def _move_timer(
+    timers: Timers, known: int | None, due_ms: int | None, watermark_ms: int, fired: bool
+) -> int | None:
+    """Set the timer of a key to when it has something to answer; ``known`` is where it stands."""
+    timer = None if due_ms is None else max(due_ms, watermark_ms + 1)
+    if timer != known:
+        # Spark deletes a timer that has fired. Any other is deleted here, even if it is due: this
+        # step has already answered its windows.
+        if known is not None and not (fired and known <= watermark_ms):
+            timers.deleteTimer(known)
+        if timer is not None:
+            timers.registerTimer(timer)
+    return timer
+
+
+class BucketKeeper:
+    """Takes the rows and timers of state keys; each step gives a packed row for each query."""
+
+    output = schema_of(ANSWERED_DDL)
+
+    def __init__(self, board: BoardPlan, store: SparkStore, timers: Timers) -> None:
+        self.board, self.store, self.timers = board, store, timers
+
+    def take(
+        self, key: Any, rows: Iterator[pd.DataFrame], watermark_ms: int
+    ) -> Iterator[pd.DataFrame]:
+        """Seal up to the watermark first, then take new summaries."""
+        blobs: list[bytes] = []
+        latest: list[int] = []
+        for frame in rows:
+            latest += [int(time) for time in frame["latest"].dropna()]
+            blobs += [bytes(blob) for blob in frame["payload"] if blob is not None]
+            letters = [bytes(blob) for blob in frame["letters"] if blob is not None]
+            yield from (self._letters(key, blob) for blob in letters)
+        yield from self._step(key, watermark_ms, blobs, latest_ms=max(latest, default=None))
+
+    def fire(self, key: Any, watermark_ms: int) -> Iterator[pd.DataFrame]:
+        """Answer what is due: a timer has fired."""
+        yield from self._step(key, watermark_ms, fired=True)
+
+    def _step(
+        self, key: Any, watermark_ms: int, blobs: Sequence[bytes] = (), **more: Any
+    ) -> Iterator[pd.DataFrame]:
+        board, (label, bucket_number, shard) = self.board, key
+        if label not in board.labels:
+            self.store.clear()  # its queries were removed from the board
+            return
+        with named(board.labels[label][0]):
+            bucket, outcomes = step(
+                board, label, self.store, self.timers, watermark_ms, blobs, **more
+            )
+        rows = []
+        for name, outcome in outcomes.items():
+            for letters in outcome.letters:
+                yield self._letters(key, table_to_bytes(self._told(name, letters)))
+            plan, reached = board.plans[name], reached_ms(board, name, watermark_ms)
+            row = {"query": name, "bucket": bucket_number, "shard": shard}
+            rows.append(row | _row_of(plan, outcome, reached))
+        rows[0] |= {
+            "retained": bucket.retained,
+            "retained_more": bucket.retained - bucket.known[0],
+            "state_bytes": bucket.state_bytes,
+            "state_bytes_more": bucket.state_bytes - bucket.known[1],
+        }
+        yield self._frame(rows)
+
+    def _letters(self, key: Any, blob: bytes) -> pd.DataFrame:
+        label, bucket, shard = key
+        name = self.board.labels.get(label, [label])[0]
+        return self._frame([{"query": name, "bucket": bucket, "shard": shard, "letters": blob}])
+
+    def _told(self, name: str, letters: pa.Table) -> pa.Table:
+        """On a board, each letter says which query refused the row."""
+        if self.board.alone:
+            return letters
+        reasons = [f"{name}: {reason}" for reason in letters["reason"].to_pylist()]
+        place = letters.schema.get_field_index("reason")
+        return letters.set_column(place, letters.schema.field(place), pa.array(reasons))
+
+    def _frame(self, rows: Sequence[dict[str, Any]]) -> pd.DataFrame:
+        """Rows of the output; columns that are not given are empty or 0."""
+        empty = {"payload": None, "before": None, "letters": None, "windows": b"", "marks": b""}
+        columns = {name: empty.get(name, 0) for name in self.output.names}
+        return pd.DataFrame({n: [row.get(n, none) for row in rows] for n, none in columns.items()})
+
+
+def _row_of(plan: QueryPlan, outcome: QueryOutcome, reached_ms: int) -> dict[str, Any]:
+    """What a row of the output says of a step."""
+    newest = plan.window.panes.last_window_ending_by(max(reached_ms, 0) * plan.tick_ms)
+    marks, unmarked = outcome.marks(newest)
+    return {
+        "windows": outcome.windows.tobytes(),
+        "payload": outcome.payload,
+        "before": outcome.before,
+        "rows_late": outcome.rows_late,
+        "rows_bad": outcome.rows_bad,
+        "windows_out": len(outcome.windows),
+        "marks": marks,
+        "unmarked": unmarked,
+    }

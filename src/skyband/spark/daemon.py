@@ -10,8 +10,8 @@ from __future__ import annotations
 import pyspark.worker  # noqa: F401
 from pyspark import daemon
 
-import skyband.spark.keepers
-import skyband.spark.stages
+import skyband.spark.bucket
+import skyband.spark.finishing
 import skyband.spark.summarise  # noqa: F401
 
 if __name__ == "__main__":

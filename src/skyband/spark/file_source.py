@@ -32,11 +32,10 @@ from skyband.spark.file_units import (
     schema_of_file,
     split_units,
 )
-from skyband.spark.held_types import arrow_schema, spark_types
 from skyband.spark.locations import check_scheme, newest_here, open_location
-from skyband.spark.requirements import cores_of, first_line
+from skyband.spark.sessions import cores_of, first_line
 from skyband.spark.sharding import FirstRows, megabytes
-from skyband.spark.worker_read import Batches, WorkerRead
+from skyband.spark.worker_read import Batches, WorkerRead, arrow_schema, spark_types
 
 __all__ = [
     "ENOUGH",

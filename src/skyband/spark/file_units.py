@@ -27,10 +27,10 @@ from skyband.data.csv_records import CsvForm, cut_at_record, infer_csv, read_csv
 from skyband.data.json_records import read_records
 from skyband.data.letters import RAW, REASON, UNREAD
 from skyband.data.text_types import TYPES, time_type
-from skyband.data.time_axis import MOMENT
 from skyband.embedded.sources import READERS, read_json, sound
-from skyband.spark.held_types import as_held, spark_types
 from skyband.spark.locations import open_location
+from skyband.spark.parcels import schema_of
+from skyband.spark.worker_read import as_held, spark_types
 
 __all__ = ["FILE", "UNIT_DDL", "FileForm", "read_units", "schema_of_file", "split_units"]
 
@@ -85,17 +85,8 @@ def split_units(form: FileForm) -> Callable[[Batches], Batches]:
         for batch in batches:
             for row in batch.to_pylist():
                 units = _units(form, row["file"], row["length"])
-                told = [
-                    [row["file"]] * len(units),
-                    [row["length"]] * len(units),
-                    [row["time"]] * len(units),
-                    [first for first, _ in units],
-                    [groups for _, groups in units],
-                ]
-                kinds = (pa.string(), pa.int64(), MOMENT, pa.int32(), pa.int32())
-                columns = [pa.array(each, kind) for each, kind in zip(told, kinds, strict=True)]
-                names = ["file", "length", "time", "first", "groups"]
-                yield pa.record_batch(columns, names=names)
+                made = [row | {"first": first, "groups": groups} for first, groups in units]
+                yield pa.RecordBatch.from_pylist(made, schema=schema_of(UNIT_DDL))
 
     return run
 

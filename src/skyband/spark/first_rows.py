@@ -13,19 +13,17 @@ import io
 import re
 from collections.abc import Mapping
 from contextlib import redirect_stdout
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
-from pyspark.errors import PySparkException
 
-from skyband.errors import SkybandError
 from skyband.spark.file_source import ENOUGH, WorkerFiles, is_small, rows_of_files
 from skyband.spark.locations import newest_here
-from skyband.spark.masters import local_cores
 from skyband.spark.metrics import log
 from skyband.spark.plan import BoardPlan
-from skyband.spark.requirements import cores_of
-from skyband.spark.sharding import FirstRows, ShardChoice, split_of
+from skyband.spark.sessions import cores_of, local_cores
+from skyband.spark.sharding import FirstRows, looked_split
 from skyband.spark.worker_read import WorkerRead
 
 __all__ = ["auto_shards", "told_size"]
@@ -44,7 +42,10 @@ def auto_shards(frames: Mapping[str, Any], plan: BoardPlan) -> int:
     A stream takes one, because its checkpoint is known only when it starts, and the number must
     not change from then on; if it needs more, a line in the log says how many.
     """
-    split = _split(frames, plan)
+    session = next(iter(frames.values())).sparkSession
+    queries = [each.query for each in plan.plans.values()]
+    looks = {name: partial(_first, frame, plan.schemas[name]) for name, frame in frames.items()}
+    split = looked_split(queries, looks, partial(_cores, session))
     if split.shards == 1:
         return 1
     if not plan.first.streaming:
@@ -58,21 +59,6 @@ def auto_shards(frames: Mapping[str, Any], plan: BoardPlan) -> int:
     return 1
 
 
-def _split(frames: Mapping[str, Any], plan: BoardPlan) -> ShardChoice:
-    found = {}
-    for name, frame in frames.items():
-        needed = plan.schemas[name].names
-        try:
-            first = _first(frame.select(*(f"`{each}`" for each in needed)))
-        except (SkybandError, PySparkException, pa.ArrowException, OSError, ValueError):
-            first = "the first rows could not be read"  # reading them will say why
-        if isinstance(first, str):
-            return ShardChoice(1, first)
-        found[name] = first
-    session = next(iter(frames.values())).sparkSession
-    return split_of([each.query for each in plan.plans.values()], found, _cores(session))
-
-
 def _cores(session: Any) -> int | None:
     """The cores of a session that runs on one machine; None for a cluster."""
     try:
@@ -81,8 +67,9 @@ def _cores(session: Any) -> int | None:
         return cores_of(session)
 
 
-def _first(frame: Any) -> FirstRows | str:
+def _first(whole: Any, needed: pa.Schema) -> FirstRows | str:
     """Some rows of a source, or why there are none."""
+    frame = whole.select(*(f"`{name}`" for name in needed.names))
     if isinstance(frame, WorkerFiles):
         uris = None if frame.listing else newest_here(frame.path, _ALL)
         if uris is None:

@@ -18,9 +18,8 @@ from skyband.data.json_records import read_records
 from skyband.data.letters import RAW, UNREAD, CarriedColumns
 from skyband.data.text_types import check_types
 from skyband.errors import QueryError
-from skyband.spark.held_types import arrow_schema
-from skyband.spark.requirements import first_line
-from skyband.spark.worker_read import Batches, WorkerRead
+from skyband.spark.sessions import first_line
+from skyband.spark.worker_read import Batches, WorkerRead, arrow_schema
 
 __all__ = ["JsonFrame", "gathered", "json_frame", "parser"]
 

@@ -108,10 +108,14 @@ class Progress(StreamingQueryListener):
 
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802
         """Add a finished batch to the totals."""
-        progress = event.progress
-        found = read_progress(progress)
-        if found is None:
-            return
+        self.add(event.progress)
+
+    def add(self, progress: Any) -> dict[str, float] | None:
+        """Add a batch to the totals; its figures, or None if it is not of a Skyband query."""
+        figures = read_progress(progress)
+        if figures is None:
+            return None
+        found = dict(figures)
         with self._lock:
             totals = self._queries.setdefault(_name(progress), dict.fromkeys(COUNTERS, 0))
             found |= _kept(found, totals) | _lag(found, totals)
@@ -121,6 +125,7 @@ class Progress(StreamingQueryListener):
                 else:
                     totals[name] = value
         log.info("%s %s", _name(progress), " ".join(f"{n}={v:g}" for n, v in found.items()))
+        return figures
 
     def onQueryIdle(self, event: Any) -> None:  # noqa: N802
         """Do nothing."""

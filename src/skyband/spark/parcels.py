@@ -1,26 +1,45 @@
-"""What travels between processes: runs as bytes, and the columns of the rows that hold them.
+"""What travels between processes: runs as bytes, in few of them.
 
-Group codes differ from process to process, so the bytes of runs include the group keys.
+Group codes differ from process to process, so the bytes of runs include the group keys. Runs are
+made smaller, for the exchange and the state:
+
+    column          held      sent
+    time            int64     differences of two bytes, if rows come in the order of time
+    id, item        int64     as many bytes as the range of the values needs, from their least one
+    hash of the id  uint64    nothing: the receiver computes it, if the id is an integer
+    count           int64     one or two bytes, if counts are small
+    value           float64   float64
+
+What is left is compressed with lz4, if that makes it smaller. Small runs are packed as they are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import pairwise
+import struct
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skyband.contract.runs import Runs
+from skyband.arrays import Array, State
+from skyband.contract.runs import Part, Runs
+from skyband.data.flat_state import require
 from skyband.data.group_table import GroupTable
 from skyband.data.ipc import table_from, table_to_array
-from skyband.data.keys import hash_columns
+from skyband.data.keys import hash_array
+from skyband.data.packing import pack, schema_from_array, schema_to_array, unpack
 from skyband.data.time_axis import MOMENT
-from skyband.spark.compact import pack_compact, unpack_compact
 
-__all__ = ["by_bucket", "pack_runs", "schema_of", "slices", "unpack_runs"]
+__all__ = [
+    "narrowest",
+    "numbers_of",
+    "pack_compact",
+    "pack_runs",
+    "schema_of",
+    "unpack_compact",
+    "unpack_runs",
+]
 
 _TYPES = {
     "int": pa.int32(),
@@ -72,23 +91,169 @@ def _make_writable(runs: Runs) -> None:
             array.flags.writeable = True
 
 
-def by_bucket(runs: Runs, groups: GroupTable, buckets: int) -> Iterator[tuple[int, Runs]]:
-    """Split runs by the bucket of their group; a group's bucket is the same in every process."""
-    if not groups.names or buckets == 1:
-        yield 0, runs
-        return
-    codes, dense = np.unique(runs.group, return_inverse=True)
-    own = (hash_columns(groups.gather(codes)) % np.uint64(buckets)).astype(np.int64)[dense]
-    order = np.argsort(own, kind="stable")
-    cuts = np.flatnonzero(np.diff(own[order])) + 1
-    for members in np.split(order, cuts):
-        if len(members):
-            yield int(own[members[0]]), runs.take(members)
+# Runs in few bytes --------------------------------------------------------------------------------
 
 
-def slices(runs: Runs) -> Iterator[tuple[int, Runs]]:
-    """Split ordered runs by stamp."""
-    cuts: Sequence[Any] = [0, *(np.flatnonzero(np.diff(runs.stamp)) + 1), len(runs)]
-    for low, high in pairwise(cuts):
-        if high > low:
-            yield int(runs.stamp[low]), runs.slice(int(low), int(high))
+_MAGIC = b"SKYLZ4\0\0"
+_LENGTH = struct.Struct("<Q")
+_SMALL = 4096
+"""Bytes below which nothing is gained."""
+_WIDTHS = (np.uint8, np.uint16, np.uint32)
+_KINDS = "types"
+
+
+def pack_compact(runs: Runs, **extra: Array) -> bytes:
+    """Runs as bytes, together with the ``extra`` arrays."""
+    if runs.nbytes < _SMALL:
+        return runs.pack(**extra)
+    plain, told = _plain(runs)
+    header, arrays = plain.flat()
+    narrow: dict[str, Any] = {}
+    for name, array in arrays.items():
+        found = _narrow(array)
+        if found is not None:
+            arrays[name], narrow[name] = found
+    extra = extra | ({_KINDS: schema_to_array(told["types"])} if len(told["types"]) else {})
+    header |= {"extra": list(extra), "narrow": narrow}
+    header["compact"] = {"columns": told["columns"], "hashed": told["hashed"]}
+    blob = pack(header, arrays | {f"extra/{name}": value for name, value in extra.items()})
+    small = pa.compress(blob, codec="lz4", asbytes=True)
+    if len(small) > len(blob) * 7 // 8:
+        return blob
+    return _MAGIC + _LENGTH.pack(len(blob)) + bytes(small)
+
+
+def unpack_compact(blob: bytes) -> tuple[Runs, State]:
+    """The inverse of ``pack_compact``: the runs and the extra arrays."""
+    whole = bytearray(blob) if blob[: len(_MAGIC)] != _MAGIC else _decompressed(blob)
+    header, arrays = unpack(whole)
+    names = header["extra"]
+    if "compact" not in header:
+        return Runs.from_flat(header, arrays), {n: arrays[f"extra/{n}"] for n in names}
+    for name, told in header["narrow"].items():
+        arrays[name] = _widened(arrays[name], *told)
+    extra = {name: arrays[f"extra/{name}"] for name in names}
+    types = schema_from_array(extra.pop(_KINDS)) if _KINDS in extra else pa.schema([])
+    return _typed(Runs.from_flat(header, arrays), header["compact"], types), extra
+
+
+def _decompressed(blob: bytes) -> bytearray:
+    start = len(_MAGIC) + _LENGTH.size
+    (size,) = _LENGTH.unpack_from(blob, len(_MAGIC))
+    packed = pa.py_buffer(blob).slice(start)
+    return bytearray(pa.decompress(packed, decompressed_size=size, codec="lz4"))
+
+
+# Columns ------------------------------------------------------------------------------------------
+
+
+def _plain(runs: Runs) -> tuple[Runs, dict[str, Any]]:
+    """The runs with numbers in numpy arrays and without hashes that can be computed again."""
+    fields: list[pa.Field] = []
+    columns: dict[str, list[str]] = {}
+    hashed: dict[str, str] = {}
+    parts = {}
+    for name, part in runs.parts.items():
+        held = dict(part.columns)
+        columns[name] = list(held)
+        for column, values in part.columns.items():
+            numbers = None if isinstance(values, np.ndarray) else numbers_of(values)
+            if numbers is not None:
+                fields.append(pa.field(f"{name}/{column}", values.type))
+                held[column] = numbers
+                if name not in hashed and _is_hash(held.get("hash"), values):
+                    hashed[name] = column
+        if name in hashed:
+            del held["hash"]
+        parts[name] = Part(part.offsets, held)
+    told = {"types": pa.schema(fields), "columns": columns, "hashed": hashed}
+    return Runs(runs.stamp, runs.group, parts, runs.scalars), told
+
+
+def numbers_of(values: pa.Array) -> Array | None:
+    """A column of whole numbers or times as an array; None if it has another type, or nulls."""
+    kind = values.type
+    if values.null_count:
+        return None
+    if pa.types.is_integer(kind):
+        numbers: Array = values.to_numpy(zero_copy_only=True)
+        return numbers
+    if pa.types.is_timestamp(kind) or pa.types.is_time64(kind) or pa.types.is_duration(kind):
+        ticks: Array = values.view(pa.int64()).to_numpy(zero_copy_only=True)
+        return ticks
+    return None
+
+
+def _is_hash(known: Array | None, values: pa.Array) -> bool:
+    if known is None or not pa.types.is_integer(values.type):
+        return False
+    return len(known) == len(values) and bool(np.array_equal(known, hash_array(values)))
+
+
+def _typed(runs: Runs, told: dict[str, Any], types: pa.Schema) -> Runs:
+    """The inverse of ``_plain``."""
+    parts = {}
+    for name, part in runs.parts.items():
+        held: dict[str, Any] = {}
+        for column in told["columns"][name]:
+            if told["hashed"].get(name) and column == "hash":
+                continue
+            place = types.get_field_index(f"{name}/{column}")
+            values = part[column]
+            held[column] = values if place < 0 else _arrow(values, types.field(place).type)
+        if name in told["hashed"]:
+            held["hash"] = hash_array(held[told["hashed"][name]])
+        parts[name] = Part(part.offsets, {c: held[c] for c in told["columns"][name]})
+    return Runs(runs.stamp, runs.group, parts, runs.scalars)
+
+
+def _arrow(values: Array, kind: pa.DataType) -> pa.Array:
+    found = pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(values)])
+    found.validate()  # a forged type may be wider than the numbers
+    return found
+
+
+# Whole numbers ------------------------------------------------------------------------------------
+
+
+def _narrow(array: Array) -> tuple[Array, list[Any]] | None:
+    """Numbers in fewer bytes, and what is needed to get them back; None if there are no fewer."""
+    if array.dtype.kind not in "iu" or array.dtype.itemsize == 1 or array.ndim != 1:
+        return None
+    if len(array) < 16:
+        return None
+    least, width = narrowest(array)
+    steps = np.diff(array) if width > 1 and array.dtype.kind == "i" else array[:0]
+    if len(steps):
+        first, narrower = narrowest(steps)
+        if narrower < width and narrower < array.dtype.itemsize:
+            small = (steps - steps.dtype.type(first)).astype(f"u{narrower}")
+            return small, [array.dtype.str, first, int(array[0])]
+    if width >= array.dtype.itemsize:
+        return None
+    small = (array - array.dtype.type(least)).astype(f"u{width}")
+    return small, [array.dtype.str, least, None]
+
+
+def narrowest(array: Array) -> tuple[int, int]:
+    """The least number, and the bytes that the others need from there."""
+    least, most = int(array.min()), int(array.max())
+    for width in _WIDTHS:
+        if most - least <= np.iinfo(width).max:
+            return least, int(np.dtype(width).itemsize)
+    return least, 8
+
+
+def _widened(small: Array, kind: str, least: int, first: int | None) -> Array:
+    """The inverse of ``_narrow``."""
+    dtype = np.dtype(kind)
+    require(dtype.kind in "iu", f"whole numbers of type {kind}")
+    if first is None:
+        wide: Array = small.astype(dtype)
+        wide += dtype.type(least)
+        return wide
+    whole = np.empty(len(small) + 1, dtype)
+    whole[0] = first
+    whole[1:] = small
+    whole[1:] += dtype.type(least)
+    return np.cumsum(whole, out=whole)

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import pickle
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -22,20 +23,19 @@ from skyband import registry
 from skyband.answers.changes import Kinds, changes_schema
 from skyband.answers.tables import Shape, answer_schema
 from skyband.contract.rows import Faults
-from skyband.contract.synopsis import Synopsis
 from skyband.data.group_table import GroupTable
 from skyband.data.time_axis import window_value
-from skyband.engine.clock import TimeClock
+from skyband.engine.clock import Clock, TimeClock, clock_for
 from skyband.engine.fold import Fold, fold_key, widest
 from skyband.engine.intake import Intake, RowLimits, TimeLimits, refuse
 from skyband.engine.per_group import make_synopsis
 from skyband.errors import EngineError
 from skyband.query.base import Query
-from skyband.spark.promises import PROMISE
+from skyband.query.board import named
 from skyband.window import CountWindow, EventWindow
 
 __all__ = [
-    "BUCKETS", "EDGES", "SHIFT_MS", "BoardPlan", "Closing", "QueryPlan", "buckets_of",
+    "BUCKETS", "EDGES", "PROMISE", "SHIFT_MS", "BoardPlan", "Closing", "QueryPlan", "buckets_of",
     "check_window", "state_keys",
 ]  # fmt: skip
 
@@ -43,8 +43,10 @@ BUCKETS = 16
 """State keys that the groups are spread over; a key costs one or two milliseconds per batch."""
 SHIFT_MS = 36_525 * 86_400_000
 """A century: `seen` is shifted ahead by it, so that Spark's own filter of late rows never fires."""
-STATE_VERSION = 3
+STATE_VERSION = 4
 EDGES = ("window_start", "window_end")
+PROMISE = pa.schema([("exact", pa.bool_()), ("bounds", pa.map_(pa.string(), pa.float64()))])
+"""The columns of ``bounds=True``; most exact algorithms leave ``bounds`` empty."""
 _LAST_MS = (2**63 - 1) // 1000 - SHIFT_MS
 """The last time that still fits, in microseconds, when shifted a century ahead."""
 _EARLY = "before 1970, which Spark's watermark cannot hold; use a batch DataFrame for such times"
@@ -101,12 +103,7 @@ class QueryPlan:
 
     @property
     def buckets(self) -> int:
-        return 1 if self._at_once else buckets_of(self.query)
-
-    @property
-    def keys(self) -> int:
-        """How many state keys there are."""
-        return state_keys(self.query, self.shards)
+        return BUCKETS if self.query.groups and not self._at_once else 1
 
     @property
     def _at_once(self) -> bool:
@@ -120,6 +117,10 @@ class QueryPlan:
     def shared_ends(self) -> bool:
         """Whether every key has to know in which panes others have rows."""
         return self.query.window.sort == "decay" and self.buckets * self.shards > 1
+
+    @property
+    def lateness_ms(self) -> int:
+        return self.window.lateness_ticks // self.tick_ms
 
     @property
     def window(self) -> EventWindow:
@@ -195,20 +196,14 @@ class QueryPlan:
             "changes": self.changes if self.only is None else list(self.only),
         }
 
-    def check_identity(self, found: Any) -> None:
-        """Raise EngineError if a state belongs to another query, split or version."""
+    def differs(self, found: Any) -> EngineError:
+        """What to raise for a state that belongs to another query, split or version."""
         wanted = self.identity
-        if found == wanted:
-            return
-        if not isinstance(found, dict) or found.get("version") != wanted["version"]:
-            version = found.get("version") if isinstance(found, dict) else None
-            raise EngineError(
-                f"the state in this checkpoint has version {version}, but this Skyband reads "
-                f"version {wanted['version']}; use the Skyband that wrote it, or start from a new "
-                "checkpoint"
-            )
+        found = found if isinstance(found, dict) else {}
+        if found.get("version") != STATE_VERSION:
+            return wrong_version(found.get("version"))
         differ = ", ".join(sorted(name for name in wanted if found.get(name) != wanted[name]))
-        raise EngineError(
+        return EngineError(
             f"the state in this checkpoint belongs to another query (different: {differ}); "
             "continue with the query, columns and shards it was started with, or start from a new "
             "checkpoint"
@@ -244,40 +239,47 @@ class BoardPlan:
     @property
     def keys(self) -> int:
         """How many keys the state has."""
-        return sum(self.plans[names[0]].keys for names in self.labels.values())
+        firsts = (self.plans[names[0]] for names in self.labels.values())
+        return sum(plan.buckets * plan.shards for plan in firsts)
 
     # Time ---------------------------------------------------------------------------------------
 
-    @property
-    def _delay_ms(self) -> int:
-        """How far Spark's watermark stays behind what was seen.
+    @cached_property
+    def held_ms(self) -> dict[str, int]:
+        """How far each query's watermark is behind Spark's.
 
-        That is the lateness of a query that stands alone. Otherwise each query's lateness is
-        subtracted where its state is: queries come and go, and a watermark never goes back.
+        Spark's watermark has the lateness of a query that stands alone. Otherwise each query's
+        lateness is subtracted where its state is: queries come and go, and a watermark never goes
+        back.
         """
-        return self._lateness_ms(next(iter(self.plans))) if self.alone else 0
-
-    def _lateness_ms(self, name: str) -> int:
-        plan = self.plans[name]
-        return plan.window.lateness_ticks // plan.tick_ms
+        return {name: 0 if self.alone else plan.lateness_ms for name, plan in self.plans.items()}
 
     @property
     def delay(self) -> str:
         """How far Spark's watermark stays behind ``seen``, which is shifted a century ahead."""
-        return f"{SHIFT_MS + self._delay_ms} milliseconds"
-
-    def held_ms(self, name: str) -> int:
-        """How far a query's watermark is behind Spark's."""
-        return self._lateness_ms(name) - self._delay_ms
-
-    def reached_ms(self, name: str, watermark_ms: int) -> int:
-        """How far a query's own watermark has come, given Spark's."""
-        if self.closing is not None and watermark_ms == self.closing.watermark_ms:
-            # Windows end at different times, and each query ends with its own last window.
-            return self.closing.ends_ms.get(name, 0)
-        return max(watermark_ms - self.held_ms(name), 0)
+        return f"{SHIFT_MS + (self.first.lateness_ms if self.alone else 0)} milliseconds"
 
     # What processes build from a plan -------------------------------------------------------------
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Plans travel as bytes, so that a worker has one plan in all batches and functions."""
+        from pyspark import cloudpickle
+
+        told: Any = (dict(self.plans), self.alone, self.closing)
+        return _unpacked_plan, (cloudpickle.dumps(told),)  # type: ignore[no-untyped-call]
+
+    @cached_property
+    def _summarising(self) -> dict[str, tuple[Intake, Clock]]:
+        return {}
+
+    def summarising(self, label: str) -> tuple[Intake, Clock]:
+        """What reads, places, summarises and combines for a label; it has no state."""
+        if label not in self._summarising:
+            intake = self.intake(self.labels[label])
+            queries = [self.plans[name].query for name in self.labels[label]]
+            clock = clock_for(intake.query, queries, tuple(intake.bound))  # here no row is late
+            self._summarising[label] = intake, clock
+        return self._summarising[label]
 
     def intake(self, names: Sequence[str]) -> Intake:
         """A reader of rows for queries with one label, bound to every source."""
@@ -291,21 +293,10 @@ class BoardPlan:
             spark = TimeLimits(0, (_LAST_MS + 1) * first.tick_ms - 1, _EARLY, _FAR)
             intake.limits = spark.within(intake.limits)
             intake.synopsis.foresee_late_rows()
-        # The clock is that of the process: a batch that is done again may be judged a little later.
         intake.limit(first.limits, time.time())
         for source, schema in first.schemas.items():
             intake.bind(source, schema)
         return intake
-
-    @cached_property
-    def _combiners(self) -> dict[tuple[str, ...], Synopsis[Any]]:
-        return {}
-
-    def combiner(self, names: tuple[str, ...]) -> Synopsis[Any]:
-        """What combines the summaries of queries with one label; it holds no state."""
-        if names not in self._combiners:
-            self._combiners[names] = self.intake(names).synopsis
-        return self._combiners[names]
 
     def fold(self, names: Sequence[str]) -> Fold:
         """A fold for these readers that has taken nothing yet."""
@@ -356,17 +347,27 @@ class BoardPlan:
                 "another version of Skyband); give this job a folder of its own"
             )
         for name, plan in self.plans.items():
-            if name in known or self.alone:
-                try:
-                    plan.check_identity(known.get(name))
-                except EngineError as problem:
-                    if self.alone:
-                        raise
-                    raise EngineError(f"query {name!r}: {problem}") from None
+            saved = known.get(name)
+            if (name in known or self.alone) and saved != plan.identity:
+                with named(name):
+                    raise plan.differs(saved)
+
+
+@lru_cache(maxsize=16)
+def _unpacked_plan(packed: bytes) -> BoardPlan:
+    return BoardPlan(*pickle.loads(packed))  # noqa: S301 - Spark itself sends functions like this
 
 
 def _count_only(faults: Faults) -> None:
     """Rows that are refused late are counted by those who seal."""
+
+
+def wrong_version(version: Any) -> EngineError:
+    """What to raise for a state in another format."""
+    return EngineError(
+        f"the state in this checkpoint has version {version}, but this Skyband reads version "
+        f"{STATE_VERSION}; use the Skyband that wrote it, or start from a new checkpoint"
+    )
 
 
 def buckets_of(query: Query) -> int:

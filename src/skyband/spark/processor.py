@@ -1,15 +1,15 @@
-"""The stateful operators as Spark sees them: which states they have, and who works with those.
+"""The stateful operator as Spark sees it: which states it has, and who works with those.
 
 Before the first batch, Spark starts a Python process only to ask which states a query has. To keep
 it from importing everything for that, the plan travels as bytes here, and what works with the
-states (``keepers``) is imported when the first rows come.
+states (``bucket``) is imported when the first rows come.
 """
 
 from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pyspark import cloudpickle
@@ -18,35 +18,24 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 if TYPE_CHECKING:
     import pandas as pd
 
-    from skyband.spark.keepers import BucketKeeper, ChangesKeeper
+    from skyband.spark.bucket import BucketKeeper
     from skyband.spark.plan import BoardPlan
 
-__all__ = ["ANSWERED_DDL", "BucketProcessor", "ChangesProcessor"]
+__all__ = ["ANSWERED_DDL", "BucketProcessor"]
 
 ANSWERED_DDL = (
-    "query string, bucket int, shard int, windows binary, payload binary, letters binary, "
-    "rows_late bigint, rows_bad bigint, windows_out bigint, marks binary, unmarked bigint, "
-    "joined int, "
-    "retained bigint, retained_more bigint, state_bytes bigint, state_bytes_more bigint"
+    "query string, bucket int, shard int, windows binary, payload binary, before binary, "
+    "letters binary, rows_late bigint, rows_bad bigint, windows_out bigint, marks binary, "
+    "unmarked bigint, retained bigint, retained_more bigint, state_bytes bigint, "
+    "state_bytes_more bigint"
 )
-
-
-def _packed(plan: BoardPlan) -> bytes:
-    packed: bytes = cloudpickle.dumps(plan)  # type: ignore[no-untyped-call]
-    return packed
-
-
-@lru_cache(maxsize=16)
-def _unpacked(packed: bytes) -> Any:
-    """A plan from its bytes; one worker has the same plan in every batch."""
-    return pickle.loads(packed)  # noqa: S301 - Spark itself sends functions like this
 
 
 class BucketProcessor(StatefulProcessor):
     """Keeps the state of a label, bucket and shard; a step emits packed rows with what is due."""
 
     def __init__(self, plan: BoardPlan) -> None:
-        self.packed = _packed(plan)
+        self.packed: bytes = cloudpickle.dumps(plan)  # type: ignore[no-untyped-call]
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Called by Spark before anything else."""
@@ -57,10 +46,11 @@ class BucketProcessor(StatefulProcessor):
     @cached_property
     def keeper(self) -> BucketKeeper:
         """What works with the states."""
-        from skyband.spark.keepers import BucketKeeper, SparkStore
+        from skyband.spark.bucket import BucketKeeper, SparkStore
 
         store = SparkStore(self.head, self.slots)
-        return BucketKeeper(_unpacked(self.packed), store, self.handle)
+        plan = pickle.loads(self.packed)  # noqa: S301 - Spark itself sends functions like this
+        return BucketKeeper(plan, store, self.handle)
 
     def handleInputRows(  # noqa: N802 - Spark's name
         self,
@@ -79,36 +69,6 @@ class BucketProcessor(StatefulProcessor):
     ) -> Iterator[pd.DataFrame]:
         """The watermark has reached the end of a window."""
         yield from self.keeper.fire(key, timerValues.getCurrentWatermarkInMs())
-
-    def close(self) -> None:
-        """Nothing to give back."""
-
-
-class ChangesProcessor(StatefulProcessor):
-    """Merges the pieces of all shards of a bucket and compares them with the previous answer."""
-
-    def __init__(self, plan: BoardPlan) -> None:
-        self.packed = _packed(plan)
-
-    def init(self, handle: StatefulProcessorHandle) -> None:
-        """Called by Spark before anything else."""
-        self.last = handle.getValueState("last", "blob binary")
-
-    @cached_property
-    def keeper(self) -> ChangesKeeper:
-        """What works with the state."""
-        from skyband.spark.keepers import ChangesKeeper
-
-        return ChangesKeeper(_unpacked(self.packed), self.last)
-
-    def handleInputRows(  # noqa: N802
-        self,
-        key: Any,
-        rows: Iterator[pd.DataFrame],
-        timerValues: Any,  # noqa: N803
-    ) -> Iterator[pd.DataFrame]:
-        """All pieces of a window arrive in the same batch, because there is one watermark."""
-        yield from self.keeper.take(key, rows)
 
     def close(self) -> None:
         """Nothing to give back."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import nullcontext, redirect_stdout
+from contextlib import redirect_stdout
 from dataclasses import replace
 from functools import reduce
 from typing import Any
@@ -22,27 +22,26 @@ from skyband.engine.per_group import make_synopsis
 from skyband.engine.session import ONLY
 from skyband.errors import EngineError, SchemaError
 from skyband.query.base import Query, check_query
-from skyband.query.board import Board, board_of
+from skyband.query.board import Board, board_of, named
 from skyband.query.checks import count
 from skyband.spark import metrics
-from skyband.spark.board_rows import schema_from_text, schema_texts, typed_rows
-from skyband.spark.first_rows import auto_shards
-from skyband.spark.held_types import arrow_schema
-from skyband.spark.plan import BoardPlan, QueryPlan, check_window
-from skyband.spark.processor import ANSWERED_DDL, BucketProcessor, ChangesProcessor
-from skyband.spark.promises import PROMISE
-from skyband.spark.requirements import advise_partitions, check_session, outside_of_functions
-from skyband.spark.stages import (
+from skyband.spark.finishing import (
     GIVEN_DDL,
     PIECE_DDL,
     batch_finisher,
     batch_folder,
     finisher,
-    named,
     rows_unpacker,
+    schema_from_text,
+    schema_texts,
+    typed_rows,
 )
+from skyband.spark.first_rows import auto_shards
+from skyband.spark.plan import PROMISE, BoardPlan, QueryPlan, check_window
+from skyband.spark.processor import ANSWERED_DDL, BucketProcessor
+from skyband.spark.sessions import advise_partitions, check_session, outside_of_functions
 from skyband.spark.summarise import NOTHING, PACKED_DDL, summariser
-from skyband.spark.worker_read import WorkerRead
+from skyband.spark.worker_read import WorkerRead, arrow_schema
 
 __all__ = ["carried_of", "packed_answers", "plan_of", "ranked", "spark_schema", "split_board"]
 
@@ -81,7 +80,7 @@ def packed_answers(
     label = f"{plan.first.query.kind if plan.alone else 'board'}-{uuid.uuid4().hex[:8]}"
     marked = []
     for name, frame in frames.items():
-        packed = _packed(frame, plan, name, carried.get(name, NOTHING))
+        packed = _packed(frame, plan, name, carried.get(name) or carried_of(frame))
         packed = metrics.observe_rows(packed, label, name)
         marked.append(packed.withWatermark("seen", plan.delay))
     stepped = (
@@ -92,11 +91,8 @@ def packed_answers(
     stepped = metrics.observe_steps(stepped, label, list(plan.plans))
     if plan.first.shards == 1:
         return stepped.select("query", "payload", "letters")
-    told = stepped.where("windows_out > 0 OR joined > 0 OR letters IS NOT NULL")
-    due = told.groupBy("query", "bucket")
-    if not any(each.changes for each in plan.plans.values()):
-        return due.applyInArrow(finisher(plan), GIVEN_DDL)
-    return due.transformWithStateInPandas(ChangesProcessor(plan), GIVEN_DDL, "append", "none")
+    due = stepped.where("windows_out > 0 OR letters IS NOT NULL")
+    return due.groupBy("query", "bucket").applyInArrow(finisher(plan), GIVEN_DDL)
 
 
 def plan_of(
@@ -110,7 +106,7 @@ def plan_of(
     plans: dict[str, QueryPlan] = {}
     frames: dict[str, Any] = {}
     for name, each in queries.items():
-        with nullcontext() if alone else named(name):
+        with named(name):
             own = _frames_of(df_or_mapping, each)
             plans[name] = _query_plan(own, each, **settings)
             frames |= own
@@ -237,9 +233,8 @@ def spark_schema(schema: pa.Schema) -> Any:
     return from_arrow_schema(schema, prefer_timestamp_ntz=True)
 
 
-def _packed(frame: Any, plan: BoardPlan, source: str, carried: CarriedColumns = NOTHING) -> Any:
+def _packed(frame: Any, plan: BoardPlan, source: str, carried: CarriedColumns) -> Any:
     """Summarise a source: one packed row per key that a partition has rows for."""
-    carried = carried_of(frame) if carried is NOTHING else carried
     names = dict.fromkeys([*plan.schemas[source].names, *carried.names])
     chosen = frame.select(*(f"`{name}`" for name in names))
     return chosen.mapInArrow(summariser(plan, source, carried), PACKED_DDL)
@@ -256,7 +251,7 @@ def _union(packed: Iterable[Any]) -> Any:
 
 
 def _batch(frames: Mapping[str, Any], plan: BoardPlan, schema: Any) -> Any:
-    packed = _union(_packed(frame, plan, name) for name, frame in frames.items())
+    packed = _union(_packed(f, plan, name, carried_of(f)) for name, f in frames.items())
     pieces = packed.groupBy(*_KEY).applyInArrow(batch_folder(plan), PIECE_DDL)
     return pieces.repartition(1).mapInArrow(batch_finisher(plan), schema)
 

@@ -12,7 +12,7 @@ so a checkpoint keeps the number that it was started with.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -29,6 +29,7 @@ __all__ = [
     "FirstRows",
     "ShardChoice",
     "choose_shards",
+    "looked_split",
     "megabytes",
     "split_of",
     "summary_bytes",
@@ -79,6 +80,24 @@ def choose_shards(summaries: float, buckets: int, cores: int | None = None) -> S
     if needed > most:
         why += ", at most one per core" if most == cores else f", at most {_MOST}"
     return ShardChoice(min(needed, most), why)
+
+
+def looked_split(
+    queries: Sequence[Query],
+    looks: Mapping[str, Callable[[], FirstRows | str]],
+    cores: Callable[[], int | None],
+) -> ShardChoice:
+    """As ``split_of``; each look gives the first rows of a source, or why there are none."""
+    first = {}
+    for name, look in looks.items():
+        try:
+            rows = look()
+        except Exception:  # noqa: BLE001 - reading the rows will say what is wrong
+            rows = "the first rows could not be read"
+        if isinstance(rows, str):
+            return ShardChoice(1, rows)
+        first[name] = rows
+    return split_of(queries, first, cores())
 
 
 def split_of(

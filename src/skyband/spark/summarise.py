@@ -15,8 +15,8 @@ that was added.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 from itertools import product
 from typing import Any
@@ -27,17 +27,19 @@ import pyarrow.compute as pc
 
 from skyband.arrays import Ints
 from skyband.contract.rows import Faults
+from skyband.contract.runs import Runs
 from skyband.data import letters
+from skyband.data.group_table import GroupTable
 from skyband.data.ipc import table_to_bytes
+from skyband.data.keys import hash_columns
 from skyband.data.letters import UNREAD, CarriedColumns
 from skyband.data.time_axis import MOMENT
-from skyband.engine.clock import clock_for
 from skyband.engine.intake import refuse
 from skyband.engine.open_panes import OpenPanes
 from skyband.engine.placement import ReadBatch
-from skyband.spark.parcels import by_bucket, pack_runs, schema_of
+from skyband.query.board import named
+from skyband.spark.parcels import pack_runs, schema_of
 from skyband.spark.plan import SHIFT_MS, BoardPlan
-from skyband.spark.stages import named
 
 __all__ = ["COUNTS", "PACKED", "PACKED_DDL", "summariser"]
 
@@ -81,7 +83,7 @@ def take(workers: Sequence[Summariser], chunk: pa.Table) -> None:
     rows = first.readable(chunk)
     reasons: dict[int, dict[str, Any]] = {}
     for worker in workers:
-        with nullcontext() if board.alone else named(worker.names[0]):
+        with named(worker.names[0]):
             faults = worker.summarise(rows)
         if faults is None or not first.carried.letters:
             continue
@@ -128,6 +130,20 @@ def conform(batch: pa.RecordBatch, schema: pa.Schema, carried: tuple[str, ...]) 
     return batch.select(wanted.names).cast(wanted)
 
 
+def by_bucket(runs: Runs, groups: GroupTable, buckets: int) -> Iterator[tuple[int, Runs]]:
+    """Split runs by the bucket of their group; a group's bucket is the same in every process."""
+    if not groups.names or buckets == 1:
+        yield 0, runs
+        return
+    codes, dense = np.unique(runs.group, return_inverse=True)
+    own = (hash_columns(groups.gather(codes)) % np.uint64(buckets)).astype(np.int64)[dense]
+    order = np.argsort(own, kind="stable")
+    cuts = np.flatnonzero(np.diff(own[order])) + 1
+    for members in np.split(order, cuts):
+        if len(members):
+            yield int(own[members[0]]), runs.take(members)
+
+
 class Summariser:
     """Summaries of one partition, for the queries with one label."""
 
@@ -138,10 +154,11 @@ class Summariser:
         self.names = board.labels[label]
         self.plan = board.plans[self.names[0]]
         self.letters: list[pa.Table] = []
-        self.intake = board.intake(self.names)
+        self.intake, self.clock = board.summarising(label)
+        if self.plan.limits.ahead is not None:
+            # By the clock of the process: a batch that is done again may be judged a bit later.
+            self.intake.limit(self.plan.limits, time.time())
         self.synopsis = self.intake.synopsis
-        queries = [board.plans[name].query for name in self.names]
-        self.clock = clock_for(self.intake.query, queries, (source,))  # here no row is late
         self.shards = [OpenPanes(self.synopsis.combine) for _ in range(self.plan.shards)]
         self.groups = self.plan.groups()
         self.seen: int | None = None
@@ -216,6 +233,8 @@ class Summariser:
         """Packed rows of everything taken since the last flush."""
         rows: list[dict[str, Any]] = []
         whole = [panes.whole() for panes in self.shards]
+        for panes in self.shards:
+            panes.empty()
         some = [runs for runs in whole if runs is not None and len(runs)]
         more: dict[str, Any] = {}
         if some and self.plan.shared_ends:
@@ -231,7 +250,6 @@ class Summariser:
             for bucket, part in mine.items():
                 blob = pack_runs(part, self.groups, **more)
                 rows.append({"bucket": bucket, "shard": shard, "payload": blob})
-            self.shards[shard].empty()
         rows += [
             {"bucket": 0, "shard": 0, "letters": table_to_bytes(table)} for table in self.letters
         ]

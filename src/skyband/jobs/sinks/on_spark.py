@@ -16,7 +16,7 @@ from skyband.jobs.job import JobSection
 from skyband.jobs.places import folder_of
 from skyband.jobs.spark.batches import SparkRows
 from skyband.spark.ranking import spark_schema
-from skyband.spark.requirements import first_line
+from skyband.spark.sessions import first_line
 
 __all__ = [
     "SparkKafkaSink",

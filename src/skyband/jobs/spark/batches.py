@@ -23,11 +23,10 @@ from skyband.data.letters import refuse
 from skyband.errors import SkybandError
 from skyband.jobs.report import newest_window
 from skyband.jobs.sinks.base import Sink, written
-from skyband.spark.answer_bytes import answers_from
+from skyband.spark.finishing import GIVEN_DDL, answers_from, unpacker
 from skyband.spark.metrics import log
 from skyband.spark.plan import QueryPlan
 from skyband.spark.ranking import spark_schema
-from skyband.spark.stages import GIVEN_DDL, unpacker
 
 __all__ = ["BatchWriter", "Follower", "SparkRows"]
 
@@ -155,14 +154,8 @@ class BatchWriter:
         sizes = [row[f"{target.column}_bytes"] or 0 for row in packed]
         blobs = [bytes(row[target.column]) for row in packed if row[target.column] is not None]
         whole = sum(map(len, blobs)) == sum(sizes)
-        mine = self._of(given, target)
+        mine = given if target.query is None else given.where(F.col("query") == target.query)
         return SparkRows(mine, target.column, target.schema, sum(sizes), blobs if whole else None)
-
-    def _of(self, given: Any, target: SinkColumns) -> Any:
-        """The rows of a batch that belong to a target."""
-        if target.query is None:
-            return given
-        return given.where(_is_of(target.query))
 
     def _with_gone(self, given: Any, batch: int) -> Any:
         """The batch with letters for files that are gone; raises if bad rows do."""
@@ -206,8 +199,3 @@ class BatchWriter:
         except SkybandError as problem:
             self.problem = problem
             raise
-
-
-def _is_of(query: str) -> Any:
-    """Whether a row of a board's batch belongs to a query."""
-    return F.col("query") == F.lit(query)

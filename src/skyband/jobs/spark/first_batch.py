@@ -10,24 +10,25 @@ from __future__ import annotations
 import socket
 import time
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
 from skyband.data.json_records import read_records
-from skyband.errors import EngineError, SkybandError
+from skyband.errors import EngineError
 from skyband.jobs.checks import read_by_workers
 from skyband.jobs.ddl import arrow_schema
 from skyband.jobs.job import Job, JobSection
 from skyband.jobs.places import client_options, require_kafka
+from skyband.jobs.spark.checkpoint import recorded_shards
+from skyband.jobs.spark.reading import generated, worker_files
 from skyband.spark import sharding
-from skyband.spark.checkpoint import recorded_shards
-from skyband.spark.file_options import format_of, read_options
+from skyband.spark.file_options import FORMATS, read_options
 from skyband.spark.file_source import ENOUGH, rows_of_files
-from skyband.spark.file_units import FileForm, schema_of_file
 from skyband.spark.locations import newest_here
-from skyband.spark.masters import local_cores
-from skyband.spark.sharding import FirstRows, ShardChoice, split_of
+from skyband.spark.sessions import local_cores
+from skyband.spark.sharding import FirstRows, ShardChoice, looked_split
 from skyband.window import parse_duration
 
 __all__ = [
@@ -145,18 +146,8 @@ def job_split(job: Job, session: Any = None) -> ShardChoice:
     recorded = recorded_shards(job.checkpoint, session)
     if recorded is not None:
         return ShardChoice(recorded, "as its checkpoint was started")
-    if len(job.queries) > 1 and any(job.changes_of(name) for name in job.queries):
-        return ShardChoice(1, "changes of several queries need one")
-    found = {}
-    for name, source in job.sources.items():
-        try:
-            first = _first(job, source, session)
-        except (SkybandError, pa.ArrowException, OSError, ValueError):
-            first = "the first rows could not be read"  # reading them will say what is wrong
-        if isinstance(first, str):
-            return ShardChoice(1, first)
-        found[name] = first
-    return split_of(list(job.queries.values()), found, local_cores(job.master))
+    looks = {name: partial(_first, job, source, session) for name, source in job.sources.items()}
+    return looked_split(list(job.queries.values()), looks, partial(local_cores, job.master))
 
 
 def seconds_per_batch(job: Job) -> float:
@@ -176,26 +167,16 @@ def _first(job: Job, source: JobSection, session: Any) -> FirstRows | str:
 
 
 def _of_files(source: JobSection) -> FirstRows | str:
-    if source["columns"] or source["format"] not in (
-        None,
-        "parquet",
-        "csv",
-        "json",
-        "ipc",
-        "arrow",
-    ):
+    if source["columns"] or source["format"] not in (None, "arrow", *FORMATS):
         return "only Spark can read the files"
-    listing, csv = read_options(source["options"] or {}, given=source["schema"] is not None)
+    listing, _ = read_options(source["options"] or {}, given=source["schema"] is not None)
     uris = None if listing else newest_here(source["path"], _ALL)
     if uris is None:
         return "only Spark can list the files"
-    types = None if source["schema"] is None else arrow_schema("[source]", source["schema"])
-    kind = None if source["format"] is None else format_of(source["format"])
-    positions = None if types is None else tuple(types.names)
-    form = FileForm(kind, csv, positions, dict(source["storage"] or {}))
-    if types is None and uris:
-        types = schema_of_file(form, uris[0])
-    return rows_of_files(form, types or pa.schema([]), uris[: source["files_per_batch"]])
+    if not uris:
+        return "there are no files yet"
+    files = worker_files(None, source)
+    return rows_of_files(files.form, files.types, uris[: files.files_per_batch])
 
 
 def _rows(job: Job, source: JobSection) -> int:
@@ -215,7 +196,5 @@ def _of_rate(job: Job, source: JobSection, session: Any) -> FirstRows | str:
         return f"a batch has only about {rows:,} rows"
     if session is None:
         return "rows are looked at when the job starts, for only Spark can make them"
-    from skyband.jobs.spark.reading import generated
-
     few = min(rows, ENOUGH)
     return FirstRows(generated(session, source, few, rows), rows)

@@ -25,7 +25,7 @@ from skyband.jobs.checks import read_by_workers
 from skyband.jobs.job import JobSection
 from skyband.spark.file_source import WorkerFiles, make_files
 from skyband.spark.json_source import json_frame
-from skyband.spark.requirements import first_line, in_utc
+from skyband.spark.sessions import first_line, in_utc
 from skyband.spark.worker_read import WorkerRead
 
 __all__ = ["generated", "read_source"]

@@ -6,7 +6,6 @@ import importlib
 import threading
 from collections.abc import Mapping
 from contextlib import nullcontext, suppress
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -18,14 +17,15 @@ from skyband.jobs.job import Job
 from skyband.jobs.report import Report, Tell
 from skyband.jobs.spark.starting import RunningJob
 from skyband.jobs.stopping import Stop
-from skyband.spark.masters import local_cores
-from skyband.spark.metrics import Progress, read_progress
+from skyband.spark.metrics import Progress
 from skyband.spark.plan import state_keys
-from skyband.spark.quick_python import ONE_DAEMON, quick_java
-from skyband.spark.requirements import (
+from skyband.spark.sessions import (
+    ONE_DAEMON,
     PARTITIONS,
+    local_cores,
     log,
     partitions_for,
+    quick_java,
     require_packages,
     start_session,
 )
@@ -65,10 +65,9 @@ class SparkReports:
         new = [last] if last.batchId == self.batch + 1 else self.running.query.recentProgress
         figures: dict[str, float] = {}
         for each in new:
-            if each.batchId > self.batch and read_progress(each) is not None:
-                self.batch = each.batchId
-                self.progress.onQueryProgress(SimpleNamespace(progress=each))
-                figures = read_progress(each) or {}
+            added = self.progress.add(each) if each.batchId > self.batch else None
+            if added is not None:
+                self.batch, figures = each.batchId, added
         self.newest |= self.running.writer.newest
         for totals in self.progress.snapshot().values():
             tell(self._report(figures, totals))
@@ -113,7 +112,11 @@ def packages_of(kinds: set[str], formats: set[str]) -> list[str]:
 _SLOW_START = "Python worker failed to connect back"
 """Spark's message when a worker did not start within its fixed ten seconds: a busy machine."""
 _ATTEMPTS = 5
-_LATER = "skyband.jobs.spark.starting", "skyband.jobs.spark.run_job", "skyband.spark.closing"
+_LATER = (
+    "skyband.jobs.spark.starting",
+    "skyband.jobs.spark.run_job",
+    "skyband.jobs.spark.checkpoint",
+)
 """What a job needs when its session is there: a second to import, while Spark starts."""
 _LOOK = 0.25
 """Seconds between checks whether the job should end."""
@@ -179,8 +182,8 @@ def _keys(job: Job) -> int:
 
 
 def _run(job: Job, session: Any, stop: Stop, tell: Tell | None, follower: Follower | None) -> None:
+    from skyband.jobs.spark.checkpoint import plan_closing
     from skyband.jobs.spark.starting import start
-    from skyband.spark.closing import plan_closing
 
     attempts = _ATTEMPTS
     reports = SparkReports()
@@ -211,7 +214,7 @@ def _run(job: Job, session: Any, stop: Stop, tell: Tell | None, follower: Follow
 
 def _stopped(job: Job, told: str, problem: Exception) -> EngineError:
     """What stopped a job, and what to do."""
-    from skyband.spark.damage import damaged, told_of_damage
+    from skyband.jobs.spark.checkpoint import damaged, told_of_damage
 
     if found := told_of_damage(f"{told}\n{problem}"):
         return damaged(job.checkpoint, found)

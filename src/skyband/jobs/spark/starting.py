@@ -24,18 +24,15 @@ from skyband.jobs.limits import row_limits
 from skyband.jobs.report import changed_lines
 from skyband.jobs.sinks.files import make_sink, sink_of
 from skyband.jobs.spark.batches import BatchWriter, Follower, SinkColumns
+from skyband.jobs.spark.checkpoint import Claim, check_logs, next_watermark, read_closing
 from skyband.jobs.spark.first_batch import sharded
 from skyband.jobs.spark.reading import read_source
-from skyband.spark.checkpoint import Claim
-from skyband.spark.closing import next_watermark, read_closing
-from skyband.spark.damage import check_logs
 from skyband.spark.file_source import WorkerFiles
 from skyband.spark.locations import open_location
 from skyband.spark.metrics import Progress, serve
-from skyband.spark.plan import BoardPlan, QueryPlan
-from skyband.spark.promises import PROMISE
+from skyband.spark.plan import PROMISE, BoardPlan, QueryPlan
 from skyband.spark.ranking import packed_answers, plan_of
-from skyband.spark.requirements import advise_partitions, check_session, error_of, first_line
+from skyband.spark.sessions import advise_partitions, check_session, error_of, first_line
 
 __all__ = [
     "Listed",

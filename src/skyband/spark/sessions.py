@@ -1,40 +1,55 @@
-"""Checks for problems that can be found before a job starts; each error says how to fix it."""
+"""Spark sessions: what must be there before a job starts, and workers that start quickly.
+
+Each error says how to fix what is missing.
+"""
 
 from __future__ import annotations
 
+import atexit
 import importlib
 import importlib.util
 import json
 import logging
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
+import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from skyband import errors
 from skyband.errors import EngineError, SkybandError, how_to_install
-from skyband.spark.masters import local_cores, master_of
-from skyband.spark.quick_python import is_quick, local_settings, quick_python, start_workers
 
 __all__ = [
+    "ONE_DAEMON",
     "PARTITIONS",
+    "REUSED_MEMORY",
     "advise_partitions",
     "check_session",
     "cores_of",
     "error_of",
     "first_line",
     "in_utc",
+    "is_quick",
+    "java_options",
+    "local_cores",
+    "local_settings",
+    "master_of",
     "outside_of_functions",
     "partitions_for",
+    "quick_java",
+    "quick_python",
     "require_java",
     "require_packages",
     "start_session",
+    "start_workers",
 ]
 
 # Where a session runs: on how many cores of this machine, or on a cluster ------------------------
@@ -360,3 +375,151 @@ def _line(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     told = [line for line in lines if "Error" in line or "MISMATCH" in line or "Cannot" in line]
     return (told or lines or [""])[0][:300]
+
+
+# Where a session runs -----------------------------------------------------------------------------
+
+
+def master_of(told: str | None) -> str:
+    """The master of a session, all cores of this machine by default."""
+    return told or os.environ.get("SPARK_MASTER") or "local[*]"
+
+
+def local_cores(master: str | None = None) -> int | None:
+    """The cores that a master uses on this machine; None for a cluster.
+
+    >>> local_cores("local[4]"), local_cores("spark://host:7077")
+    (4, None)
+    """
+    local = re.fullmatch(r"local(?:\[(\*|\d+).*\])?", master_of(master))
+    if local is None:
+        return None
+    told = local[1] or "1"
+    return (os.cpu_count() or 1) if told == "*" else int(told)
+
+
+# How local workers start: faster than Spark would have them ---------------------------------------
+#
+# Spark puts a zip of PySpark first on the path of its Python workers, and Python compiles what it
+# imports from a zip anew in every process: 1.2 instead of 0.3 seconds of processor time before a
+# worker answers. Workers on this machine use the path of the driver, whose packages are compiled.
+#
+# A worker makes and frees arrays of many megabytes in every batch. By default they are returned to
+# the system and paged in anew each time, which can take longer than the work itself. With the
+# settings below a worker keeps what it has freed, up to 512 MB beyond what it uses.
+
+REUSED_MEMORY = {
+    "MALLOC_MMAP_MAX_": "0",
+    "MALLOC_TOP_PAD_": str(64 << 20),
+    "MALLOC_TRIM_THRESHOLD_": str(512 << 20),
+    "ARROW_DEFAULT_MEMORY_POOL": "system",
+}
+"""Variables of glibc and of Arrow, which uses glibc's memory then; others ignore them."""
+
+DAEMON = {"spark.python.daemon.module": "skyband.spark.daemon"}
+"""Workers are forked from a daemon that has imported everything."""
+ONE_DAEMON = {"spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false"}
+"""Workers with and without state come from one daemon.
+
+Spark starts a daemon for each environment that workers have, and tells only those without state to
+shorten their tracebacks, by a variable. So a stateful query would have two daemons, and the first
+batch waits for both. Where answers are unpacked in the query itself (``rank``), two are better in
+the long run: the fewer workers a state key may meet, the more often one still has its session.
+"""
+
+_made: list[str] = []
+
+
+def quick_python() -> str:
+    """A command that runs this interpreter with this process's path; itself on Windows."""
+    if os.name != "posix":
+        return sys.executable
+    if not _made:
+        folder = tempfile.mkdtemp(prefix="skyband-python-")
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        _made.append(str(Path(folder) / "python"))
+    path = os.pathsep.join(str(Path(each).absolute()) for each in dict.fromkeys(sys.path))
+    command = Path(_made[0])
+    command.write_text(
+        f'#!/bin/sh\nPYTHONPATH={shlex.quote(path)} exec {shlex.quote(sys.executable)} "$@"\n',
+        encoding="utf-8",
+    )
+    command.chmod(0o700)
+    return str(command)
+
+
+def is_quick(command: str) -> bool:
+    """Whether ``quick_python`` made this command, in this process or in the one that started it."""
+    return Path(command).parent.name.startswith("skyband-python-")
+
+
+def local_settings(own: bool) -> dict[str, str]:
+    """Settings of a session on this machine; ``own`` if its workers run this interpreter."""
+    # A laptop's host name often does not resolve; a local session needs only loopback.
+    told = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    if own:
+        told |= DAEMON
+    free = REUSED_MEMORY.keys() - os.environ.keys()
+    return told | {f"spark.executorEnv.{name}": REUSED_MEMORY[name] for name in sorted(free)}
+
+
+def start_workers(session: Any) -> threading.Thread:
+    """Start the session's Python workers, which takes seconds, while the caller goes on."""
+
+    def run() -> None:
+        with suppress(Exception):  # if workers cannot start, the first batch says so
+            cores = session.sparkContext.defaultParallelism
+            session.range(0, cores, 1, cores).mapInArrow(_as_they_are, "id bigint").collect()
+
+    thread = threading.Thread(target=run, name="skyband-start-workers", daemon=True)
+    thread.start()
+    return thread
+
+
+def _as_they_are(batches: Iterator[Any]) -> Iterator[Any]:
+    yield from batches
+
+
+# How the JVM of a job on this machine starts: for work that is mostly done in Python -------------
+#
+# In a job whose workers read files by themselves, no row passes through the JVM before it is
+# answered. A JVM compiles what runs often twice, the second time with much effort, and that is a
+# third of all processor time until the first answer. Here it pays off late or never, so the JVM
+# compiles only once, and collects its small heap with one thread. Whoever gives options for the
+# JVM, in any of the ways that Spark and Java know, gets these only.
+
+_VARIABLE = "SPARK_SUBMIT_OPTS"
+_OTHERS = (_VARIABLE, "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
+
+
+def java_options(settings: Mapping[str, Any]) -> str | None:
+    """Options of a JVM that starts quickly; None if the user has given some."""
+    given = "spark.driver.extraJavaOptions" in settings or _has_defaults()
+    if given or any(name in os.environ for name in _OTHERS):
+        return None
+    sized = "spark.driver.memory" in settings
+    sized |= "SPARK_DRIVER_MEMORY" in os.environ or "SPARK_MEM" in os.environ
+    # One thread would take long to collect a large heap.
+    return "-XX:TieredStopAtLevel=1" + ("" if sized else " -XX:+UseSerialGC")
+
+
+@contextmanager
+def quick_java(settings: Mapping[str, Any]) -> Iterator[None]:
+    """A JVM that Spark starts in here gets ``java_options``."""
+    options = java_options(settings)
+    if options is None:
+        yield
+        return
+    os.environ[_VARIABLE] = options
+    try:
+        yield
+    finally:
+        del os.environ[_VARIABLE]
+
+
+def _has_defaults() -> bool:
+    """Whether a file of Spark's may hold options: an installation of the user's, not of pip."""
+    home = os.environ.get("SPARK_HOME")
+    folder = os.environ.get("SPARK_CONF_DIR") or (str(Path(home) / "conf") if home else None)
+    files = ("spark-defaults.conf", "spark-env.sh")
+    return folder is not None and any((Path(folder) / name).exists() for name in files)
