@@ -95,7 +95,8 @@ class Fsp(SketchSynopsis):
         assert self.latest is not None
         codes = self.lists.items.index.codes()
         hashes = hash_columns(list(self.lists.items.store.gather(codes).values()))
-        return self.latest.keys(hashes, self.lists.group[codes], np.arange(len(codes) + 1))
+        owner = self.lists.group[codes] if self.query.groups else codes
+        return self.latest.keys(hashes, owner, np.arange(len(codes) + 1))
 
     def _add_gaps(self, group: Array, stamp: Array, absent: Array) -> None:
         """Record panes whose lists lack items, and the most that such an item may count."""
@@ -159,7 +160,7 @@ class Fsp(SketchSynopsis):
     def _stats(self) -> dict[str, int | float]:
         own = self.lists.stats()
         total = self.total
-        expired = self.lists.updates + self.lists.inserts - len(self.lists.tape)
+        expired = self.lists.updates + self.lists.inserts - len(self.lists.entries)
         lists = 3 * self.panes * self.capacity
         return own | {
             # As the paper counts: each operation on a pane's list is done on the full list too.
