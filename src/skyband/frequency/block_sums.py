@@ -67,7 +67,7 @@ class BlockSums:
         owner, items, entries = lists.runs["owner"], lists.items, lists.entries
         groups = int(owner[lists.cuts[self.place[TAIL]] :].max(initial=-1)) + 1
         begin, rooms, sizes = (grown(each, groups) for each in self.blocks[:3])
-        *blocks, code, value, group, end, per_window = fold_groups(
+        codes, refs, totals, code, value, group, end, per_window = fold_groups(
             Entries(
                 lists.pane, lists.cuts, owner, lists.offsets, entries["code"],
                 entries["value"].reshape(-1),
@@ -76,7 +76,7 @@ class BlockSums:
             self.place, windows.first, windows.end, lists.sequence(len(begin), windows),
             items.order_key, self.k, items.item_type.decided,
         )  # fmt: skip
-        self.blocks = Blocks(begin, rooms, sizes, *blocks)
+        self.blocks = Blocks(begin, rooms, sizes, codes, refs, totals)
         return code, value.reshape(-1, 1), group, end, per_window, value[:0]
 
     def _check(self, lists: PaneSums) -> None:

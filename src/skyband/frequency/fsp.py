@@ -95,7 +95,7 @@ class Fsp(SketchSynopsis):
         assert self.latest is not None
         codes = self.lists.items.index.codes()
         hashes = hash_columns(list(self.lists.items.store.gather(codes).values()))
-        owner = self.lists.group[codes] if self.query.groups else codes
+        owner = self.lists.group[codes] if self.query.groups else codes.astype(np.int32)
         return self.latest.keys(hashes, owner, np.arange(len(codes) + 1))
 
     def _add_gaps(self, group: Array, stamp: Array, absent: Array) -> None:

@@ -124,7 +124,7 @@ class Fsw(GroupedSketch):
     @property
     def has_errors(self) -> bool:
         """Whether the error of each bucket is kept, because it does not follow from the counts."""
-        return self.item_err.shape[1] > 0
+        return len(self.blank["item_err"]) > 0
 
     def make_room(self, pushed: PaneItems) -> None:
         """Widen the counters if one of them might not fit after these panes.
