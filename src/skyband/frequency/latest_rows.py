@@ -20,6 +20,7 @@ from skyband.data.keys import KeyIndex, hash_kept, owned_keys
 from skyband.data.order import winners
 from skyband.data.packing import prefixed, under
 from skyband.data.retained_rows import RetainedRows
+from skyband.frequency.items import woven
 
 __all__ = ["LatestRows", "bare", "latest_of_rows", "latest_of_runs"]
 
@@ -152,16 +153,9 @@ class LatestRows:
 
     def _with_columns(self, found: Runs, asked: Array, part: Part, at: Array, here: Mask) -> Runs:
         """Add columns: those of fresh rows ``at`` where ``here``, else those of the store."""
-        items = found.parts["items"]
-        kept = self.stored(asked[~here])
-        columns = {}
-        place = np.where(here, np.cumsum(here) - 1 + (~here).sum(), np.cumsum(~here) - 1)
-        for name, old in kept.items():
-            if here.any():
-                both = pa.concat_arrays([old, pick(part[name], at[here])])
-                columns[name] = both.take(pa.array(place))
-            else:
-                columns[name] = old
+        items, at = found.parts["items"], at[here]
+        fresh = {name: pick(part[name], at) for name in self.store.stores} if len(at) else {}
+        columns = woven(here, fresh, self.stored(asked[~here]))
         return found.with_parts(items=Part(items.offsets, {**items.columns, **columns}))
 
     def stored(self, codes: Array) -> dict[str, pa.Array]:

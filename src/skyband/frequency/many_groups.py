@@ -11,7 +11,6 @@ from math import ceil, lgamma, log, sqrt
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from skyband.arrays import Array, Codes, Hashes, Ints, Mask, Saved
 from skyband.contract.rows import Windows
@@ -19,6 +18,7 @@ from skyband.contract.runs import Runs
 from skyband.data.flat_state import Form, Forms, require
 from skyband.data.keys import hash_columns
 from skyband.data.retained_rows import RetainedRows
+from skyband.frequency.items import woven
 from skyband.frequency.kernels.fsw import GroupWork
 from skyband.frequency.sketch_summary import SketchSynopsis
 
@@ -170,17 +170,8 @@ class GroupedSketch(SketchSynopsis):
     def _items(self, panes: Runs, slots: Array, rows: Array) -> dict[str, Any]:
         """Items of answers, from rows just pushed or from the store of earlier calls."""
         fresh = rows >= 0
-        if fresh.all():
-            return self.item_columns(panes, rows)
-        kept = self.store.gather(slots[~fresh])
-        if not fresh.any():
-            return kept
         pushed = self.item_columns(panes, rows[fresh])
-        place = np.where(fresh, np.cumsum(fresh) - 1 + (~fresh).sum(), np.cumsum(~fresh) - 1)
-        return {
-            name: pa.concat_arrays([kept[name], pushed[name]]).take(pa.array(place))
-            for name in pushed
-        }
+        return woven(fresh, pushed, self.store.gather(slots[~fresh]))
 
     def _materialise(self, panes: Runs, used: Array) -> None:
         """Copy the items out of the rows that brought them, so that the rows can be freed.

@@ -154,12 +154,14 @@ class PaneSums:
         grouped: bool,
         blocks: bool = False,
         values: Sequence[str] = ("count",),
+        scalars: Sequence[str] = (),
         answer: Answer | None = None,
     ) -> None:
         """``ks`` say how many items the windows of each size show; the first is the longest.
 
         With ``blocks``, which are for integers of groups, an item has one code in all groups;
-        otherwise each group has codes of its own.
+        otherwise each group has codes of its own. ``values`` are the columns that are added up;
+        ``scalars``, of the same type, are kept for each list.
         """
         self.items, self.order = ItemCodes(item_type), GroupOrder()
         self.dtype, self.values, self.grouped, self.blocks = dtype, values, grouped, blocks
@@ -173,7 +175,9 @@ class PaneSums:
         self.entries = Tape({
             "code": np.zeros(0, np.int32), "value": np.zeros((0, len(values)), dtype)
         })  # fmt: skip
-        self.runs = Tape({"owner": np.zeros(0, np.int32)})
+        self.scalars = tuple(scalars)
+        none = {name: np.zeros(0, dtype) for name in self.scalars}
+        self.runs = Tape({"owner": np.zeros(0, np.int32), **none})
         self.offsets, self.cuts, self.pane = np.zeros(1, np.int64), np.zeros(1, np.int64), _NONE
         self.sums = [self._new_sums(k) for k in ks]
         self.inserts = self.removals = self.updates = 0
@@ -190,6 +194,11 @@ class PaneSums:
     def starts(self) -> Ints:
         """Where the entries of each pane start."""
         return self.offsets[self.cuts]
+
+    @property
+    def run_panes(self) -> Ints:
+        """The pane of each list."""
+        return np.repeat(self.pane, np.diff(self.cuts))
 
     @property
     def most(self) -> int:
@@ -294,7 +303,8 @@ class PaneSums:
         self.cuts = np.concatenate([self.cuts, ends])
         self.pane = np.concatenate([self.pane, panes.stamp[starts]])
         self.offsets = np.concatenate([self.offsets, self.offsets[-1] + part.offsets[1:]])
-        self.runs.append(owner=panes.group)
+        scalars = {name: panes.scalars[name] for name in self.scalars}
+        self.runs.append(owner=panes.group, **scalars)
 
     def _pane_starts(self, stamps: Ints) -> Ints:
         """Which of these runs are the first of their pane."""
@@ -397,8 +407,9 @@ class PaneSums:
         group = {"group": self.group[: self.items.bound]} if self.own_codes else {}
         return group | {
             "code": self.entries["code"], "value": self.entries["value"],
-            "owner": self.runs["owner"], "offsets": self.offsets, "cuts": self.cuts,
-            "pane": self.pane, "heads": np.array([sums.head for sums in self.sums]),
+            **{name: self.runs[name] for name in ("owner", *self.scalars)},
+            "offsets": self.offsets, "cuts": self.cuts, "pane": self.pane,
+            "heads": np.array([sums.head for sums in self.sums]),
             "counts": np.array([self.inserts, self.removals, self.updates]),
         }  # fmt: skip
 
@@ -415,9 +426,10 @@ class PaneSums:
             "offsets": Form(runs + 1, 0, ascends=True), "cuts": Form(panes + 1, 0, ascends=True),
             "pane": Form("panes", ascends=self.pane_by_pane), "counts": Form(3),
             "heads": Form(len(self.sums), 0, panes + 1),
+            **dict.fromkeys(self.scalars, Form("runs")),
         })  # fmt: skip
         self.entries = Tape({name: saved[name] for name in ("code", "value")})
-        self.runs = Tape({"owner": saved["owner"]})
+        self.runs = Tape({name: saved[name] for name in ("owner", *self.scalars)})
         self.items.restore(arrays, self.entries["code"])
         self.offsets, self.cuts, self.pane = (saved[name] for name in ("offsets", "cuts", "pane"))
         ends = self.offsets[0], self.offsets[-1], self.cuts[0], self.cuts[-1]
@@ -462,7 +474,8 @@ class OwnWindows(PaneSums):
             return [None for _ in windows]
         owner = self.runs["owner"]
         order = np.lexsort((self.pane, owner))
-        lists = Runs(self.pane[order], owner[order], {"items": self._lists.take(order)})
+        scalars = {name: self.runs[name][order] for name in self.scalars}
+        lists = Runs(self.pane[order], owner[order], {"items": self._lists.take(order)}, scalars)
         answers = self._recounted(windows, lists)
         live = self._needed(lists, windows[0])
         self.removals += self.items.drop(lists.take(~live).parts["items"]["code"])
@@ -475,7 +488,7 @@ class OwnWindows(PaneSums):
     def _hold(self, lists: Runs) -> None:
         """Let these be all lists."""
         part, self.pane = lists.parts["items"], lists.stamp
-        self.entries, self.runs = Tape(part.columns), Tape({"owner": lists.group})
+        self.entries, self.runs = Tape(part.columns), Tape({"owner": lists.group, **lists.scalars})
         self.offsets, self.cuts = part.offsets, np.arange(len(lists) + 1)
 
     def _recounted(self, windows: Sequence[Windows], lists: Runs) -> list[Runs | None]:

@@ -19,9 +19,10 @@ import pyarrow as pa
 from skyband.arrays import Array, Ints
 from skyband.contract.rows import Rows
 from skyband.contract.runs import Part, Runs, expand, offsets_of, pick
-from skyband.data.columns import plain
+from skyband.data.columns import plain, take
 from skyband.errors import QueryError
 from skyband.frequency.base import ONE_EACH, FrequencySynopsis
+from skyband.frequency.items import woven
 from skyband.frequency.kernels.counting import count_runs
 from skyband.frequency.kernels.item_heap import PaneItems
 from skyband.kernels.borrow import frozen
@@ -198,22 +199,17 @@ class SketchSynopsis(FrequencySynopsis):
 
     def item_columns(self, runs: Runs, rows: Ints) -> dict[str, pa.Array]:
         """Item columns of rows, numbered as kernels number them: known items first."""
-        part, known = runs.part("rows"), runs.part("known")
+        known = runs.part("known")
         early = rows < len(known)
-        found = {}
-        for name in self.items:
-            key = f"item:{name}"
-            pieces = []
-            if early.any():
-                pieces.append(plain(known[key].take(pa.array(rows[early]))))
-            if not early.all():
-                pieces.append(plain(part[key].take(pa.array(rows[~early] - len(known)))))
-            if not pieces:
-                pieces.append(plain(pa.array([], self.schema.field(name).type)))
-            joined = pa.concat_arrays(pieces)
-            order = np.argsort(np.argsort(~early, kind="stable"), kind="stable")
-            found[key] = joined.take(pa.array(order)) if len(pieces) > 1 else joined
-        return found
+        first = self._items_at(known, rows[early])
+        return woven(early, first, self._items_at(runs.part("rows"), rows[~early] - len(known)))
+
+    def _items_at(self, part: Part, rows: Ints) -> dict[str, pa.Array]:
+        """Item columns of these rows of a part."""
+        if not len(rows):
+            kinds = zip(self.item_type.columns, self.item_type.types, strict=True)
+            return {name: plain(pa.array([], kind)) for name, kind in kinds}
+        return {name: plain(take(part[name], rows)) for name in self.item_type.columns}
 
 
 def _joined(pieces: list[Part]) -> Part:
