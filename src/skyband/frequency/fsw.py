@@ -321,7 +321,8 @@ class FswF(FswR):
 
     Cost and state: as for FSWr, plus ``filter_bits`` bits. Guarantee: as for FSW, with count and
     error raised by one per live pane up to the item's insertion; items are ranked by the estimate
-    without that addition. An answer is never ``exact``. Works best if most items occur once.
+    without that addition. An answer over rows is never ``exact``. Works best if most items occur
+    once.
 
     Paper: section 7. We test the fine counter for zero, not the cell's bucket, and filter only when
     the list is full: until then an insertion changes no cell.
