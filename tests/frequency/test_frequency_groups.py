@@ -69,10 +69,9 @@ def test_groups_of_all_sizes(far: int, text: bool, slide: int, weight: str | Non
     assert got == want
     synopsis: Any = monitor.session.synopsis
     assert isinstance(synopsis, Exact)
-    if slide == SIZE:
-        assert isinstance(synopsis.counts, Tumbling)
-    else:
-        assert isinstance(synopsis.counts.sums[0], BlockSums)
+    counts: Any = synopsis.counts
+    assert isinstance(counts, Tumbling) == (slide == SIZE)
+    assert slide == SIZE or isinstance(counts.sums[0], BlockSums)
 
 
 def test_a_group_that_falls_silent_leaves_nothing() -> None:
