@@ -95,7 +95,7 @@ def changed(name: str, array: str, values: Any) -> bytes:
         ("TopK-sma", "payload/0/lengths", lambda v: v.view("V8"), "V8"),
         ("TopK-skyband", "groups", lambda v: v + 1, "overlap"),
         ("TopK-sma", "cells", lambda v: v + 100_000, "cells is not below"),
-        ("HeavyHitters-exact", "tape/code", lambda v: v + 1000, "an entry has no item"),
+        ("HeavyHitters-exact", "code", lambda v: v + 1000, "an entry has no item"),
         ("HeavyHitters-fsw", "heap", lambda v: v * 0, "a slot is there twice"),
         ("Skyline-stabsky", "graphs/parent", lambda v: v * 0 + 1, "parent"),
         ("SkylineJoin-gsj", "left/heads", lambda v: v * 0, "in two"),

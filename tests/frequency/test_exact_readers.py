@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 import skyband as sb
 from skyband.contract.tumbling import Tumbling
 from skyband.frequency import listed
-from skyband.frequency.grouped import GroupedCounts
-from skyband.frequency.pane_sums import OwnWindows, PaneSums
+from skyband.frequency.block_sums import BlockSums
+from skyband.frequency.pane_sums import CodeSums, OwnWindows, PaneSums
 
 ROWS = 300
 
@@ -180,12 +180,12 @@ def test_each_query_answers_as_it_does_alone(
 
 
 TEN = [(k, n) for k, n in zip((1, 2, 3, 5, 8, 10, 20, 30, 4, 6), range(2, 12), strict=True)]
-SHAPES: dict[str, tuple[Any, dict[str, Any]]] = {
-    "items": (PaneSums, {}),
-    "fractions": (PaneSums, {"weight": "f"}),
-    "groups": (GroupedCounts, {"by": ("g",)}),
-    "fractions of groups": (PaneSums, {"by": ("g",), "weight": "f"}),
-    "arrivals of groups": (OwnWindows, {"by": ("g",), "counts": True}),
+SHAPES: dict[str, tuple[Any, Any, dict[str, Any]]] = {
+    "items": (PaneSums, CodeSums, {}),
+    "fractions": (PaneSums, CodeSums, {"weight": "f"}),
+    "groups": (PaneSums, BlockSums, {"by": ("g",)}),
+    "fractions of groups": (PaneSums, CodeSums, {"by": ("g",), "weight": "f"}),
+    "arrivals of groups": (OwnWindows, CodeSums, {"by": ("g",), "counts": True}),
 }
 
 
@@ -196,12 +196,12 @@ def lists_of(counts: Any) -> int:
 
 def entries_of(counts: Any) -> int:
     """How many entries the lists have."""
-    return len(counts.entries if isinstance(counts, GroupedCounts) else counts.tape)
+    return len(counts.entries)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_lists_and_items_are_kept_once(shape: str) -> None:
-    kind, more = SHAPES[shape]
+    kind, sums, more = SHAPES[shape]
     settings: dict[str, Any] = {"item": "id", "counts": False, **more}
     named = board(TEN, 40, 0, **settings)
     ten, largest = sb.Monitor(named), sb.Monitor(named["6 of 11"])
@@ -211,6 +211,7 @@ def test_lists_and_items_are_kept_once(shape: str) -> None:
         largest.push(table.slice(low, 1_000))
     ten._check()
     assert type(state(ten)) is kind
+    assert {type(each) for each in state(ten).sums} == {sums}
     assert len(state(ten).sums) == 10
     assert lists_of(state(ten)) == lists_of(state(largest))
     assert all(each.nbytes <= state(largest).nbytes for each in state(ten).sums)
@@ -232,7 +233,7 @@ def test_queries_whose_windows_are_equal_share_their_sums() -> None:
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_when_the_longest_query_goes_its_panes_go(shape: str) -> None:
-    kind, more = SHAPES[shape]
+    kind, sums, more = SHAPES[shape]
     settings: dict[str, Any] = {"item": "n", "counts": False, **more}
     pair = Pair(board([(2, 9), (3, 4), (5, 2)], 10, 0, **settings))
     table = stream(5, 3_000, 40)
@@ -245,6 +246,7 @@ def test_when_the_longest_query_goes_its_panes_go(shape: str) -> None:
         pair.push(table.slice(low, 250), "n")
     left = state(pair.together)
     assert type(left) is kind
+    assert {type(each) for each in left.sums} == {sums}
     assert len(left.sums) == 2
     assert before > entries_of(left) == entries_of(state(pair.alone["3 of 4"])) > 0
     pair.flush()

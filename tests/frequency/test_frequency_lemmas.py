@@ -56,7 +56,8 @@ def cells(sketch: Fsw, items: list[str]) -> dict[str, int]:
 
 
 def monitored(sketch: Fsw) -> dict[str, int]:
-    live = sketch.heap[: sketch.control[SIZE]]
+    state = sketch.one(0)
+    live = state.heap[: state.control[SIZE]]
     names = sketch.store.gather(live)["item:item"].to_pylist()
     return dict(zip(names, live.tolist(), strict=True))
 
@@ -79,7 +80,8 @@ def test_lemmas_and_theorems(algorithm: str, name: str, weighted: bool) -> None:
         window: Counter[str] = Counter()
         for each in panes:
             window.update(each)
-        cell, slots, alpha = cells(sketch, list(window)), monitored(sketch), sketch.hist
+        state = sketch.one(0)
+        cell, slots, alpha = cells(sketch, list(window)), monitored(sketch), state.hist
         mu = int(sketch.mu)
         overflowed |= mu > 0
         of_cell: Counter[int] = Counter()
@@ -88,7 +90,7 @@ def test_lemmas_and_theorems(algorithm: str, name: str, weighted: bool) -> None:
         for item, count in window.items():
             if item in slots:  # Lemma 3, and the error is one
                 slot = slots[item]
-                assert sketch.base[slot] >= count >= sketch.base[slot] - sketch.err[slot]
+                assert state.base[slot] >= count >= state.base[slot] - state.err[slot]
             else:  # Lemma 2
                 assert alpha[cell[item]] >= count
             if pane[item] > mu:  # Theorem 1, and at pane ends also Theorem 2
@@ -96,7 +98,7 @@ def test_lemmas_and_theorems(algorithm: str, name: str, weighted: bool) -> None:
         own = cells(sketch, list(slots))
         for i in set(own.values()):
             known = [slot for item, slot in slots.items() if own[item] == i]
-            sure = sum(int(sketch.base[slot] - sketch.err[slot]) for slot in known)
+            sure = sum(int(state.base[slot] - state.err[slot]) for slot in known)
             assert of_cell[i] >= sure  # Lemma 5 with ratio
             if algorithm == "fsw":
                 assert of_cell[i] >= alpha[i] + sure  # Lemma 5

@@ -165,7 +165,7 @@ def test_no_digits_are_lost_when_a_heavy_pane_expires() -> None:
             (answer,) = monitor.push(pa.table(rows))
             monitor._check()
         assert answer.table.select(["item", "count"]).to_pylist() == [{"item": "a", "count": 6.0}]
-        assert monitor.session.synopsis.hist.tolist() == [2.0]  # type: ignore[attr-defined]
+        assert monitor.session.synopsis.hist.tolist() == [[2.0]]  # type: ignore[attr-defined]
 
 
 # Counters -----------------------------------------------------------------------------------------

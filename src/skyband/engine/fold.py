@@ -107,9 +107,9 @@ def widest(queries: Sequence[Query]) -> Query:
 
 _NONE = np.zeros(0, np.int64)
 _FEW_GROUPS = 1024
-_CODES = ("group", "owner", "gap_group")
+_CODES = ("group", "owner")
 """The names under which states save codes of groups."""
-_PANES = ("pane", "held", "born", "seen", "started", "gap_stamp")
+_PANES = ("pane", "held", "born", "seen", "started")
 """The names under which they save panes."""
 
 

@@ -15,7 +15,6 @@ from skyband.contract.tumbling import Tumbling
 from skyband.data.columns import take
 from skyband.data.keys import hash_columns
 from skyband.frequency.base import FrequencySynopsis
-from skyband.frequency.grouped import GroupedCounts
 from skyband.frequency.items import order_keys
 from skyband.frequency.kernels.best_codes import best_of_runs
 from skyband.frequency.kernels.counting import count_runs
@@ -49,7 +48,7 @@ class Exact(FrequencySynopsis):
     shortens = True
     positions = True
     saved_parts = (("", "counts"),)
-    counts: PaneSums | GroupedCounts | Tumbling
+    counts: PaneSums | Tumbling
 
     def __init__(self, query: HeavyHitters) -> None:
         super().__init__(query)
@@ -75,15 +74,13 @@ class Exact(FrequencySynopsis):
         ]
 
     def start(self) -> None:
-        groups, settings = bool(self.query.groups), (self.item_type, self.ks)
+        groups, settings = bool(self.query.groups), (self.item_type, self.ks, self.dtype)
         if self.own_windows:
-            self.counts = OwnWindows(*settings, self.dtype, groups)
+            self.counts = OwnWindows(*settings, groups)
         elif self.query.window.panes.per_window == 1:
             self.counts = Tumbling(self._read_panes)
-        elif groups and self.dtype.kind == "i":
-            self.counts = GroupedCounts(*settings)
         else:
-            self.counts = PaneSums(*settings, self.dtype, groups)
+            self.counts = PaneSums(*settings, groups, blocks=groups and self.dtype.kind == "i")
 
     def _summarise(self, rows: Rows) -> Runs:
         weights, total = self.weighed(rows)

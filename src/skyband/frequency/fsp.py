@@ -6,10 +6,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from skyband.arrays import Array, Hashes, Saved
+from skyband.arrays import Array, Hashes, Mask
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Part, Runs
-from skyband.data.flat_state import Form, Forms, require
+from skyband.data.flat_state import Form, Forms
 from skyband.data.keys import hash_columns
 from skyband.frequency.kernels.item_heap import table_size
 from skyband.frequency.kernels.spacesaving import (
@@ -49,13 +49,8 @@ class Fsp(SketchSynopsis):
 
     many_groups = True
     shortens = True
-    saved_arrays = ("total", "gap_group", "gap_stamp", "gap")
-    saved_forms: ClassVar[Forms] = {
-        "gap_group": Form("gaps", 0),
-        "gap_stamp": Form("gaps"),
-        "gap": Form("gaps"),
-        "total": Form(COUNTS),
-    }
+    saved_arrays = ("total",)
+    saved_forms: ClassVar[Forms] = {"total": Form(COUNTS)}
     saved_parts = (("", "lists"),)
 
     def __init__(self, query: HeavyHitters) -> None:
@@ -66,11 +61,9 @@ class Fsp(SketchSynopsis):
         sums = OwnWindows if self.own_windows else PaneSums
         self.lists = sums(
             self.item_type, [self.reads], self.dtype, bool(self.query.groups),
-            values=("count", "error", "absent"), answer=self._lifted,
+            values=("count", "error", "absent"), scalars=("gap",), answer=self._lifted,
         )  # fmt: skip
         self.total = np.zeros(COUNTS, np.int64)
-        self.gap_group, self.gap_stamp = np.zeros(0, np.int32), np.zeros(0, np.int64)
-        self.gap = np.zeros(0, self.dtype)
 
     # Panes ------------------------------------------------------------------------------------
 
@@ -84,49 +77,39 @@ class Fsp(SketchSynopsis):
         columns: dict[str, Any] = {"hash": hashes, "count": values[:, 0], "error": values[:, 1]}
         columns["absent"] = np.repeat(absent, np.diff(offsets))
         columns |= self.item_columns(panes, rows)
-        lists = Runs(panes.stamp, panes.group, {"items": Part(offsets, columns)})
-        self._add_gaps(panes.group[lacks], panes.stamp[lacks], absent[lacks])
-        (found,) = self.lists.fold(lists, [windows])
-        if len(windows) and len(self.gap):
-            self._drop_gaps(windows)
-        return found
+        gap = np.where(lacks, absent, -1).astype(self.dtype, copy=False)
+        lists = Runs(panes.stamp, panes.group, {"items": Part(offsets, columns)}, {"gap": gap})
+        (answers,) = self.lists.fold(lists, [windows])
+        return answers
 
     def _counted_keys(self) -> Hashes | None:
         assert self.latest is not None
         codes = self.lists.items.index.codes()
         hashes = hash_columns(list(self.lists.items.store.gather(codes).values()))
-        return self.latest.keys(hashes, self.lists.group[codes], np.arange(len(codes) + 1))
+        owner = self.lists.group[codes] if self.query.groups else codes.astype(np.int32)
+        return self.latest.keys(hashes, owner, np.arange(len(codes) + 1))
 
-    def _add_gaps(self, group: Array, stamp: Array, absent: Array) -> None:
-        """Record panes whose lists lack items, and the most that such an item may count."""
-        group = np.concatenate([self.gap_group, group.astype(np.int32, copy=False)])
-        stamp = np.concatenate([self.gap_stamp, stamp])
-        gap = np.concatenate([self.gap, absent])
-        self._set_gaps(group, stamp, gap, np.lexsort((stamp, group)))
-
-    def _set_gaps(self, group: Array, stamp: Array, gap: Array, chosen: Array) -> None:
-        """Keep the chosen ones of some gaps, which are in the order of their groups and panes."""
-        self.gap_group, self.gap_stamp, self.gap = group[chosen], stamp[chosen], gap[chosen]
-
-    def _drop_gaps(self, windows: Windows) -> None:
-        group, needed = self.gap_group, windows.first[-1]
-        if self.own_windows:
-            assert windows.group is not None
-            firsts = np.zeros(int(max(group.max(), windows.group.max())) + 1, np.int64)
-            np.maximum.at(firsts, windows.group, windows.first)
-            needed = firsts[group]
-        self._set_gaps(group, self.gap_stamp, self.gap, self.gap_stamp >= needed)
-
-    def _places(self, group: Array, stamps: list[Array]) -> list[Array]:
-        """For each array of panes: how many gaps are before them, in order of group and pane.
-
-        Panes are replaced by their ranks, so that a group and a pane fit into one integer.
-        """
-        known, ranks = np.unique(self.gap_stamp, return_inverse=True)
+    def _gaps(self, asked: Windows) -> tuple[Array, Mask]:
+        """What items may count in panes whose lists lack some, and whether there are such panes."""
+        assert asked.group is not None
+        lists, gap = self.lists, self.lists.runs["gap"]
+        lacking = np.flatnonzero(gap >= 0)
+        group, stamp = lists.runs["owner"][lacking], lists.run_panes[lacking]
+        order = np.lexsort((stamp, group))
+        # Panes are replaced by their ranks, so that a group and a pane fit into one integer.
+        known, ranks = np.unique(stamp[order], return_inverse=True)
         many = len(known) + 1
-        keys = self.gap_group.astype(np.int64) * many + ranks
-        first = group.astype(np.int64) * many
-        return [np.searchsorted(keys, first + np.searchsorted(known, each)) for each in stamps]
+        keys = group[order].astype(np.int64) * many + ranks
+        first = asked.group.astype(np.int64) * many
+        low, high = (
+            np.searchsorted(keys, first + np.searchsorted(known, edge))
+            for edge in (asked.first, asked.end)
+        )
+        lost, some = np.zeros(len(asked), self.dtype), high > low
+        if some.any():
+            pairs = np.stack([low[some], high[some]], axis=1).ravel()
+            lost[some] = np.add.reduceat(np.append(gap[lacking[order]], 0), pairs)[::2]
+        return lost, some
 
     # Answers ----------------------------------------------------------------------------------
 
@@ -139,12 +122,7 @@ class Fsp(SketchSynopsis):
         The same is added to what is left out: ``rest`` is the greatest count minus ``absent``.
         """
         assert asked.group is not None
-        low, high = self._places(asked.group, [asked.first, asked.end])
-        lost = np.zeros(len(asked), self.dtype)
-        some = high > low
-        if some.any():
-            pairs = np.stack([low[some], high[some]], axis=1).ravel()
-            lost[some] = np.add.reduceat(np.append(self.gap, 0), pairs)[::2]
+        lost, some = self._gaps(asked)
         lift = np.maximum(np.repeat(lost, part.lengths) - part["absent"], 0)
         columns = {name: part[name] for name in ("error", *self.item_type.columns)}
         columns |= {"estimate": part["count"], "count": part["count"] + lift}
@@ -159,7 +137,7 @@ class Fsp(SketchSynopsis):
     def _stats(self) -> dict[str, int | float]:
         own = self.lists.stats()
         total = self.total
-        expired = self.lists.updates + self.lists.inserts - len(self.lists.tape)
+        expired = self.lists.updates + self.lists.inserts - len(self.lists.entries)
         lists = 3 * self.panes * self.capacity
         return own | {
             # As the paper counts: each operation on a pane's list is done on the full list too.
@@ -171,14 +149,5 @@ class Fsp(SketchSynopsis):
             "counters_most": 2 * lists + self.cells,
         }
 
-    def restore(self, arrays: Saved) -> None:
-        super().restore(arrays)
-        ordered = np.lexsort((self.gap_stamp, self.gap_group)) == np.arange(len(self.gap))
-        require(ordered.all(), "gaps that are not in order")
-
     def _check(self) -> None:
         self.lists._check()
-        group, stamp = self.gap_group, self.gap_stamp
-        assert len(group) == len(stamp) == len(self.gap)
-        step = np.diff(group)
-        assert ((step > 0) | ((step == 0) & (np.diff(stamp) > 0))).all()

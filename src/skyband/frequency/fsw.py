@@ -9,7 +9,7 @@ import numpy as np
 from skyband.arrays import Array, Codes, Hashes, Ints, Mask, Saved
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Part, Runs, offsets_of
-from skyband.data.flat_state import Form, Forms, require
+from skyband.data.flat_state import require
 from skyband.frequency.kernels import fsw as kernel
 from skyband.frequency.kernels.fsw import fold_fsw
 from skyband.frequency.kernels.item_heap import PaneItems, table_find, table_size
@@ -26,8 +26,8 @@ _NARROW = np.dtype(np.int32)
 """The type of whole numbers, as long as they fit."""
 _FAR = 1 << 62
 _COUNTERS = (
-    "base", "cur", "err", "ecur", "low", "slack", "hist", "fine", "item_blocks", "error_blocks",
-    "cell_blocks",
+    "base", "cur", "err", "ecur", "low", "slack", "hist", "fine", "item_hist", "item_err",
+    "cell_hist",
 )  # fmt: skip
 """Arrays of counts, which all have the same type."""
 _SHARED = {"cur", "ecur", "fine", "bits", "shift", "ratio"}
@@ -71,9 +71,9 @@ class Fsw(GroupedSketch):
     seen: Ints
     base: Array
     err: Array
-    item_blocks: Array
-    error_blocks: Array
-    cell_blocks: Array
+    item_hist: Array
+    item_err: Array
+    cell_hist: Array
     marks: Array
     hist: Array
     held: Ints
@@ -95,13 +95,13 @@ class Fsw(GroupedSketch):
         self.store = self.item_type.new_store()
         control = np.zeros(kernel.CONTROLS, np.int64)
         control[kernel.LOST] = kernel.NEVER
-        item_blocks = _new_blocks(m, p, kind)
+        item_hist = _new_blocks(m, p, kind)
         self.set_blank({
             "control": control, "item": np.zeros(m, np.uint64), "row": np.full(m, -1),
             "born": np.full(m, kernel.NEVER), "seen": np.full(m, kernel.NEVER),
             **{name: np.zeros(m, kind) for name in ("base", "err", "low", "slack")},
-            "item_blocks": item_blocks, "error_blocks": item_blocks[:0],
-            "cell_blocks": _new_blocks(h, p, kind), "marks": np.zeros((p, h), np.uint8),
+            "item_hist": item_hist, "item_err": item_hist[:0],
+            "cell_hist": _new_blocks(h, p, kind), "marks": np.zeros((p, h), np.uint8),
             "hist": np.zeros(h, kind), "held": np.full(p, kernel.NEVER),
             "heap": np.arange(m, dtype=np.int32), "table": np.zeros(size, np.uint64),
         })  # fmt: skip
@@ -111,59 +111,20 @@ class Fsw(GroupedSketch):
         self.bits = np.zeros(-(-self.filter_bits // 8), np.uint8)
 
     def sketch(self) -> kernel.Sketch:
-        """The state as kernels take it; with groups, it has one more dimension in front."""
-        names = {
-            "item_hist": "item_blocks", "item_err": "error_blocks", "cell_hist": "cell_blocks"
-        }  # fmt: skip
-        return kernel.Sketch(*(getattr(self, names.get(n, n)) for n in kernel.Sketch._fields))
+        """The state as kernels take it."""
+        return kernel.Sketch(*(getattr(self, name) for name in kernel.Sketch._fields))
 
     def one(self, group: int) -> kernel.Sketch:
         """The state of one group, for reading."""
-        if not self.query.groups:
-            return self.sketch()
         arrays = self.sketch()._asdict().items()
         return kernel.Sketch(*(v if name in _SHARED else v[group] for name, v in arrays))
 
     # Counters ---------------------------------------------------------------------------------
 
-    # Snapshots hold histograms with one row per item or cell.
-
-    @property
-    def item_hist(self) -> Array:
-        """The count of each slot's item in each bucket."""
-        return _flat(self.item_blocks, self.panes)
-
-    @item_hist.setter
-    def item_hist(self, histograms: Array) -> None:
-        self.item_blocks = _blocked(histograms, self.blank["item_blocks"])
-
-    @property
-    def item_err(self) -> Array:
-        """The error of each slot's item in each bucket; empty as long as it follows from counts."""
-        if not self.has_errors:
-            return np.zeros((0, self.panes), self.base.dtype)
-        return _flat(self.error_blocks, self.panes)
-
-    @item_err.setter
-    def item_err(self, histograms: Array) -> None:
-        if len(histograms):
-            self.error_blocks = _blocked(histograms, self.blank["item_blocks"])
-            self.blank["error_blocks"] = self.blank["item_blocks"]
-        else:
-            self.error_blocks = self.item_blocks[..., :0, :, :]
-
-    @property
-    def cell_hist(self) -> Array:
-        """The bound of each cell in each bucket."""
-        return _flat(self.cell_blocks, self.panes)
-
-    @cell_hist.setter
-    def cell_hist(self, histograms: Array) -> None:
-        self.cell_blocks = _blocked(histograms, self.blank["cell_blocks"])
-
     @property
     def has_errors(self) -> bool:
-        return bool(self.error_blocks.shape[-3] > 0)
+        """Whether the error of each bucket is kept, because it does not follow from the counts."""
+        return len(self.blank["item_err"]) > 0
 
     def make_room(self, pushed: PaneItems) -> None:
         """Widen the counters if one of them might not fit after these panes.
@@ -187,37 +148,25 @@ class Fsw(GroupedSketch):
 
     def keep_errors(self) -> None:
         """Start errors per pane: up to an item's insertion all counts are error, later ones not."""
-        counts = self.item_hist
-        errors = np.zeros_like(counts)
-        for group in self.known:
-            at = group if self.query.groups else ...
-            held, born = self.held[at].tolist(), self.born[at]
-            mine, own = errors[at], counts[at]
-            for bucket, pane in enumerate(held):
-                if pane != kernel.NEVER:
-                    before = pane < born
-                    mine[before, bucket] = own[before, bucket]
-            for bucket, pane in enumerate(held):
-                if pane != kernel.NEVER:
-                    same = born == pane
-                    mine[same, bucket] = self.err[at][same] - mine[same].sum(axis=1)
-        self.item_err = errors
+        errors, width = np.zeros_like(self.item_hist), self.item_hist.shape[-1]
+        for compare in (np.less, np.equal):
+            left = self.err - errors.sum(axis=(1, 3))
+            for bucket in range(self.panes):
+                at = (_ALL, bucket // width, _ALL, bucket % width)
+                pane = self.held[:, bucket, None]
+                wrong = self.item_hist[at] if compare is np.less else left
+                errors[at] += np.where((pane != kernel.NEVER) & compare(pane, self.born), wrong, 0)
+        self.item_err, self.blank["item_err"] = errors, self.blank["item_hist"]
 
     # Groups -----------------------------------------------------------------------------------
 
     @property
-    def slots(self) -> int:
-        return self.capacity
-
-    @property
-    def used(self) -> Array:
-        heap, size = self.stacked("heap"), self.stacked("control")[:, kernel.SIZE]
-        first = self.capacity * np.arange(len(heap))
-        return np.asarray((first[:, None] + heap)[np.arange(self.capacity) < size[:, None]])
+    def sizes(self) -> Ints:
+        return self.control[:, kernel.SIZE]
 
     @property
     def alive(self) -> Mask:
-        return np.asarray((self.stacked("held") != kernel.NEVER).any(axis=1))
+        return np.asarray((self.held != kernel.NEVER).any(axis=1))
 
     # Panes ------------------------------------------------------------------------------------
 
@@ -229,25 +178,13 @@ class Fsw(GroupedSketch):
         if not self.has_errors and (pushed.missing.any() or pushed.errors.any()):
             self.keep_errors()
         plan, asked = self.plan(panes.group, windows)
-        arrays = self.sketch()._asdict().items()
-        sketch = self.sketch()
-        if not self.query.groups:
-            sketch = kernel.Sketch(*(v if name in _SHARED else v[None] for name, v in arrays))
         slots, rows, values, let_go, which, owner, ends, proven, mu, live = fold_fsw(
-            sketch, plan, pushed, self.item_type.raw, asked.first, asked.end,
+            self.sketch(), plan, pushed, self.item_type.raw, asked.first, asked.end,
             self.reads, self.dtype.kind == "i",
         )  # fmt: skip
         found = None
         if len(windows):
             columns, lengths = self._items(panes, slots, rows), np.diff(ends, prepend=0)
-            if not self.query.groups and len(which) < len(windows):
-                # A window without rows has an answer too, which FSWf never proves exact.
-                lengths, mu, live, owner, told = (
-                    _spread(each, which, len(windows))
-                    for each in (lengths, mu, live, owner, proven)
-                )
-                proven, which = told | (np.bincount(which, minlength=len(windows)) == 0), _ALL
-                proven &= not self.filter_bits
             part = self._part(offsets_of(lengths), values, let_go, columns)
             found = self._answers(asked.number[which], owner, part, proven, mu, live)
             found = found.ordered(windows.ranks) if self.query.groups else found
@@ -257,10 +194,9 @@ class Fsw(GroupedSketch):
     # Answers ----------------------------------------------------------------------------------
 
     def _partial(self, first: int, end: int, group: int | None) -> Runs:
-        asked = self.known if group is None else [group] if group in self.known else []
-        found = [self._partial_of(each, first, end) for each in asked]
-        found = [each for each in found if len(each)]
-        return Runs.concat(found) if found else self._nothing()
+        groups = self.known if group is None else [group] if group in self.known else []
+        pieces = [piece for each in groups if len(piece := self._partial_of(each, first, end))]
+        return Runs.concat(pieces) if pieces else self._nothing()
 
     def _nothing(self) -> Runs:
         part = self._part(np.zeros(1, np.int64), np.zeros((0, 2)), _NONE, self.store.gather(_NONE))
@@ -310,28 +246,16 @@ class Fsw(GroupedSketch):
         kind = arrays["base"].dtype if "base" in arrays else self.base.dtype
         require(kind in (self.dtype, self.blank["base"].dtype), f"counts of type {kind}")
         self.set_type(kind)
-        if "item_err" in arrays and arrays["item_err"].shape[-2:] == self.item_hist.shape[-2:]:
-            self.error_blocks = self.item_blocks
-            self.blank["error_blocks"] = self.blank["item_blocks"]
+        if "item_err" in arrays and arrays["item_err"].shape[1:2] != (0,):
+            self.keep_errors()
         super().restore(arrays)
-        self.set_type(kind)
-
-    @property
-    def saved_forms(self) -> Forms:  # type: ignore[override]
-        forms = super().saved_forms
-        return forms if self.has_errors else {**forms, "item_err": Form(0)}
 
     def _admit(self) -> None:
         super()._admit()
-        held = self.stacked("held").max(axis=1, initial=kernel.NEVER)
-        size, heap, _, _ = self.lists()
-        live = np.arange(self.capacity) < size[:, None]
-        born = np.take_along_axis(self.stacked("born"), heap.astype(np.int64), axis=1)
-        require(((born <= held[:, None]) & (born > -_FAR) | ~live).all(), "an item of no pane")
-
-    def lists(self) -> tuple[Array, Array, Array, Array]:
-        names = ("heap", "item", "table")
-        return self.stacked("control")[:, kernel.SIZE], *(self.stacked(n) for n in names)
+        held, counted = self.held.max(axis=1, initial=kernel.NEVER), np.arange(self.capacity)
+        born = np.take_along_axis(self.born, self.heap.astype(np.int64), axis=1)
+        known = (born <= held[:, None]) & (born > -_FAR)
+        require((known | (counted >= self.sizes[:, None])).all(), "an item of no pane")
 
     @property
     def nbytes(self) -> int:
@@ -353,8 +277,7 @@ class Fsw(GroupedSketch):
 
         The greatest of all groups.
         """
-        full = self.stacked("control")[:, kernel.SIZE] == self.capacity
-        least = self.stacked("base")[full]
+        least = self.base[self.sizes == self.capacity]
         return least.min(axis=1).max() if len(least) else self.base.dtype.type(0)
 
     def _stats(self) -> dict[str, int | float]:
@@ -368,20 +291,13 @@ class Fsw(GroupedSketch):
         m, h, p = self.capacity, self.cells, self.panes
         groups = int(np.count_nonzero(self.alive)) if self.query.groups else 1
         counters = m * (4 + p) + h * (p + self.ratio) + -(-self.filter_bits // 16)
-        total = self.stacked("control").sum(axis=0)
+        total = self.control.sum(axis=0)
         found: dict[str, int | float] = {n: int(total[at]) for n, at in names.items()}
         return found | {
             "mu": self.mu.item(),
             "counters": counters * groups,
             "state_bytes": self.nbytes,
         }
-
-
-def _spread(values: Array, places: Array, size: int) -> Array:
-    """These values at their places in an array of zeros."""
-    found = np.zeros(size, values.dtype)
-    found[places] = values
-    return found
 
 
 class FswR(Fsw):
@@ -405,7 +321,8 @@ class FswF(FswR):
 
     Cost and state: as for FSWr, plus ``filter_bits`` bits. Guarantee: as for FSW, with count and
     error raised by one per live pane up to the item's insertion; items are ranked by the estimate
-    without that addition. An answer is never ``exact``. Works best if most items occur once.
+    without that addition. An answer over rows is never ``exact``. Works best if most items occur
+    once.
 
     Paper: section 7. We test the fine counter for zero, not the cell's bucket, and filter only when
     the list is full: until then an insertion changes no cell.
@@ -460,18 +377,8 @@ def _new_blocks(owners: int, panes: int, dtype: Any) -> Array:
     return np.zeros((blocks, owners, -(-panes // blocks)), dtype)
 
 
-def _blocked(histograms: Array, like: Array) -> Array:
-    """Histograms, one per row, in blocks like those of ``like``; of one group, or of several."""
-    blocks, owners, width = like.shape
-    lead = histograms.shape[:-2]
-    found = np.zeros((*lead, owners, blocks * width), histograms.dtype)
-    found[..., : histograms.shape[-1]] = histograms
-    split = found.reshape(*lead, owners, blocks, width)
-    return np.ascontiguousarray(np.moveaxis(split, -2, -3))
-
-
 def _flat(blocks: Array, panes: int) -> Array:
-    """The inverse of ``blocked``: one row of ``panes`` buckets per owner."""
-    *lead, count, owners, width = blocks.shape
-    rows = np.moveaxis(blocks, -3, -2).reshape(*lead, owners, count * width)
-    return np.ascontiguousarray(rows[..., :panes])
+    """The histograms of one group, one row of ``panes`` buckets per owner."""
+    count, owners, width = blocks.shape
+    rows = np.moveaxis(blocks, 0, 1).reshape(owners, count * width)
+    return np.ascontiguousarray(rows[:, :panes])

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from skyband.arrays import Array, Mask
+from skyband.arrays import Array, Ints, Mask
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Part, Runs, offsets_of
 from skyband.frequency.kernels import spacesaving as kernel
@@ -46,6 +46,11 @@ class SpaceSaving(GroupedSketch):
     )  # fmt: skip
 
     filtered = False
+    last: Ints
+    started: Ints
+    control: Ints
+    total: Ints
+    ended: Array
 
     def __init__(self, query: HeavyHitters) -> None:
         super().__init__(query)
@@ -82,11 +87,8 @@ class SpaceSaving(GroupedSketch):
         shape = self.query.window.panes
         pushed = self.unpacked(panes)
         plan, asked = self.plan(panes.group, windows)
-        instances = kernel.Instance(*map(self.stacked, kernel.Instance._fields))
-        state = InstanceState(
-            self.stacked("last"), self.stacked("started"), instances, self.stacked("total"),
-            self.stacked("ended"),
-        )  # fmt: skip
+        instances = kernel.Instance(*(getattr(self, name) for name in kernel.Instance._fields))
+        state = InstanceState(self.last, self.started, instances, self.total, self.ended)
         slots, rows, values, which, owner, ends, proven, mu = fold_instances(
             plan, pushed, asked.first, asked.end, self.reads, self.filtered,
             shape.per_window, self.every, state, self.shift,
@@ -101,28 +103,19 @@ class SpaceSaving(GroupedSketch):
         return found
 
     @property
-    def slots(self) -> int:
-        return self.instances * self.capacity
-
-    @property
     def alive(self) -> Mask:
-        return np.asarray((self.stacked("started") != NEVER).any(axis=1))
+        return np.asarray((self.started != NEVER).any(axis=1))
 
     @property
-    def used(self) -> Array:
-        m = self.capacity
-        heap, size = self.stacked("heap"), self.stacked("control")[..., kernel.SIZE]
-        size = np.where(self.stacked("started") != NEVER, size, 0).ravel()
-        slots = m * np.arange(len(size))[:, None] + heap.reshape(-1, m)
-        return np.asarray(slots[np.arange(m) < size[:, None]])
+    def sizes(self) -> Ints:
+        return np.where(self.started != NEVER, self.control[..., kernel.SIZE], 0)
 
     # Answers ----------------------------------------------------------------------------------
 
     def _partial(self, first: int, end: int, group: int | None) -> Runs:
-        asked = self.known if group is None else [group] if group in self.known else []
-        found = [self._partial_of(each, first) for each in asked]
-        found = [each for each in found if len(each)]
-        return Runs.concat(found) if found else self._nothing()
+        groups = self.known if group is None else [group] if group in self.known else []
+        pieces = [piece for each in groups if len(piece := self._partial_of(each, first))]
+        return Runs.concat(pieces) if pieces else self._nothing()
 
     def _nothing(self) -> Runs:
         values, columns = np.zeros((0, 2), self.dtype), self.store.gather(_NONE)
@@ -130,7 +123,7 @@ class SpaceSaving(GroupedSketch):
 
     def _partial_of(self, group: int, first: int) -> Runs:
         arrays = ("started", "heap", "control", "f", "err", "alpha")
-        started, heap, control, f, err, alpha = (self.stacked(name)[group] for name in arrays)
+        started, heap, control, f, err, alpha = (getattr(self, name)[group] for name in arrays)
         covered = np.flatnonzero(started >= first)
         if not len(covered):
             return self._nothing()
@@ -154,18 +147,15 @@ class SpaceSaving(GroupedSketch):
 
     # State ------------------------------------------------------------------------------------
 
-    def lists(self) -> tuple[Array, Array, Array, Array]:
-        live = self.stacked("started").ravel() != NEVER
-        size = np.where(live, self.stacked("control")[..., kernel.SIZE].ravel(), 0)
-        arrays = (self.stacked(name) for name in ("heap", "item", "table"))
-        heap, item, table = (each.reshape(len(live), each.shape[-1]) for each in arrays)
-        return size, heap, item, np.where(live[:, None], table, np.uint64(0))
+    def _admit(self) -> None:
+        self.table[self.started == NEVER] = 0  # what an instance that has ended leaves behind
+        super()._admit()
 
     def _stats(self) -> dict[str, int | float]:
         names = {"inserts": kernel.INSERTS, "removals": kernel.REMOVALS, "hits": kernel.HITS}
-        control, started = self.stacked("control"), self.stacked("started")
-        total = self.stacked("total").sum(axis=0) + control.sum(axis=(0, 1))
-        ended = self.stacked("ended").sum(axis=0)
+        control, started = self.control, self.started
+        total = self.total.sum(axis=0) + control.sum(axis=(0, 1))
+        ended = self.ended.sum(axis=0)
         filter_cells = self.cells if self.filtered else 0
         groups = int(np.count_nonzero(self.alive)) if self.query.groups else 1
         instances = -(-self.query.window.panes.per_window // self.every) * groups
@@ -179,7 +169,7 @@ class SpaceSaving(GroupedSketch):
 
     def _check(self) -> None:
         for group in self.known:
-            started, last = self.stacked("started")[group], self.stacked("last")[group]
+            started, last = self.started[group], self.last[group]
             live = np.flatnonzero(started != NEVER)
             assert len(np.unique(started[live])) == len(live)
             assert len(live) < self.instances
@@ -187,7 +177,7 @@ class SpaceSaving(GroupedSketch):
                 per_window = self.query.window.panes.per_window
                 assert last[0] - started[live].min() < per_window
             for i in live:
-                arrays = (self.stacked(name)[group, i] for name in kernel.Instance._fields)
+                arrays = (getattr(self, name)[group, i] for name in kernel.Instance._fields)
                 self._check_instance(kernel.Instance(*arrays))
 
     def _check_instance(self, one: kernel.Instance) -> None:

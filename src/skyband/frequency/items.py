@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from skyband.arrays import Array, Codes, Hashes, Ints, Saved, State, grown
+from skyband.arrays import Array, Codes, Hashes, Ints, Mask, Saved, State, grown
 from skyband.contract.runs import Part
 from skyband.data.columns import OFFSETS_32, OFFSETS_64, native_dtype, plain, spans, to_numpy
 from skyband.data.flat_state import Form, admitted, require
@@ -22,7 +22,7 @@ from skyband.kernels.borrow import frozen
 from skyband.kernels.hashing import hash_int64
 from skyband.kernels.strings import prefix_keys
 
-__all__ = ["GroupOrder", "ItemCodes", "ItemColumns", "order_keys"]
+__all__ = ["GroupOrder", "ItemCodes", "ItemColumns", "order_keys", "woven"]
 
 
 def order_keys(columns: Sequence[pa.Array]) -> Ints:
@@ -37,6 +37,15 @@ def order_keys(columns: Sequence[pa.Array]) -> Ints:
     if column.type in OFFSETS_32 or column.type in OFFSETS_64:
         return prefix_keys(*spans(column), 0)
     return np.zeros(len(column), np.int64)
+
+
+def woven(chosen: Mask, ones: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str, pa.Array]:
+    """Rows of ``ones`` where they are chosen, else those of ``others``, each in their order."""
+    if chosen.all() or not chosen.any():
+        return dict(ones if len(chosen) and chosen.all() else others)
+    place = np.where(chosen, np.cumsum(chosen) - 1, np.cumsum(~chosen) - 1 + chosen.sum())
+    both = {name: pa.concat_arrays([ones[name], others[name]]) for name in ones}
+    return {name: column.take(pa.array(place)) for name, column in both.items()}
 
 
 class ItemColumns:

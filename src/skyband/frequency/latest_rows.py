@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from skyband.arrays import Array, Codes, Hashes, Ints, Mask, Saved, State, grown
+from skyband.arrays import Array, Codes, Hashes, Ints, Saved, State, grown
 from skyband.contract.rows import Rows, Windows
 from skyband.contract.runs import Part, Runs, offsets_of, pick
 from skyband.data.flat_state import Form, admitted, require
@@ -20,6 +20,7 @@ from skyband.data.keys import KeyIndex, hash_kept, owned_keys
 from skyband.data.order import winners
 from skyband.data.packing import prefixed, under
 from skyband.data.retained_rows import RetainedRows
+from skyband.frequency.items import woven
 
 __all__ = ["LatestRows", "bare", "latest_of_rows", "latest_of_runs"]
 
@@ -132,36 +133,21 @@ class LatestRows:
         self, found: Runs, hashes: Hashes, windows: Windows, panes: Runs, part: Part, fresh: Codes
     ) -> Runs:
         """The answers, each with the latest of its rows before the window's end."""
+        if not len(fresh):
+            return self.read(found, hashes)
         items = found.parts["items"]
-        asked = self.index.find(self.keys(hashes, found.group, items.offsets))
+        codes = self.index.find(self.keys(hashes, found.group, items.offsets))
         ends = windows.end[np.searchsorted(windows.number, found.stamp)]
         bound = np.searchsorted(
             np.repeat(panes.stamp, part.lengths), np.repeat(ends, items.lengths)
         )
         # Sorted by (code, position): the row asked for is the last of its code before the bound.
-        width = len(fresh) + 1
-        order = np.argsort(fresh, kind="stable")
-        at = np.searchsorted(
-            fresh[order] * np.int64(width) + order, asked * np.int64(width) + bound
-        )
-        at = order[np.maximum(at - 1, 0)] if len(order) else at
-        here = np.zeros(len(asked), np.bool_) if not len(order) else fresh[at] == asked
-        if len(order):
-            here &= at < bound
-        return self._with_columns(found, asked, part, at, here)
-
-    def _with_columns(self, found: Runs, asked: Array, part: Part, at: Array, here: Mask) -> Runs:
-        """Add columns: those of fresh rows ``at`` where ``here``, else those of the store."""
-        items = found.parts["items"]
-        kept = self.stored(asked[~here])
-        columns = {}
-        place = np.where(here, np.cumsum(here) - 1 + (~here).sum(), np.cumsum(~here) - 1)
-        for name, old in kept.items():
-            if here.any():
-                both = pa.concat_arrays([old, pick(part[name], at[here])])
-                columns[name] = both.take(pa.array(place))
-            else:
-                columns[name] = old
+        width, order = np.int64(len(fresh) + 1), np.argsort(fresh, kind="stable")
+        at = np.searchsorted(fresh[order] * width + order, codes * width + bound)
+        at = order[np.maximum(at - 1, 0)]
+        here = (fresh[at] == codes) & (at < bound)
+        pushed = {name: pick(part[name], at[here]) for name in self.store.stores}
+        columns = woven(here, pushed, self.stored(codes[~here]))
         return found.with_parts(items=Part(items.offsets, {**items.columns, **columns}))
 
     def stored(self, codes: Array) -> dict[str, pa.Array]:

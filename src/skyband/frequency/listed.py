@@ -73,10 +73,10 @@ def from_listed(
         key=lambda pair: int(pair[0].first[-1]),
     )
     leaving = int(np.searchsorted(panes.stamp, longest.first[-1]))
-    many = len(part) + len(state.tape)
+    many = len(part) + len(state.entries)
     if part.offsets[leaving] < _WORTH or many < _RARE * listed * (len(panes) + len(state.pane)):
         return None
-    code, value = state.tape["code"], state.tape["value"][:, 0]
+    code, value = state.entries["code"], state.entries["value"][:, 0]
     live = _Lists(state.pane, items.index.hashes(code), value, state.starts)
     counts = np.asarray(part["count"])
     new = _Lists(panes.stamp, items.item_type.hashes(part), counts, part.offsets)

@@ -1,6 +1,6 @@
-"""Sketches of many groups in one state: every array has one more dimension in front, the group.
+"""Sketches of many groups in one state: the first dimension of every array is the group.
 
-A query without ``by`` has a single group and no such dimension.
+A query without ``by`` has a single group.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from math import ceil, lgamma, log, sqrt
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from skyband.arrays import Array, Codes, Hashes, Ints, Mask, Saved
 from skyband.contract.rows import Windows
@@ -19,6 +18,7 @@ from skyband.contract.runs import Runs
 from skyband.data.flat_state import Form, Forms, require
 from skyband.data.keys import hash_columns
 from skyband.data.retained_rows import RetainedRows
+from skyband.frequency.items import woven
 from skyband.frequency.kernels.fsw import GroupWork
 from skyband.frequency.sketch_summary import SketchSynopsis
 
@@ -90,6 +90,9 @@ class GroupedSketch(SketchSynopsis):
     many_groups = True
     saved_parts = (("", "store"),)
     store: RetainedRows
+    heap: Codes
+    item: Hashes
+    table: Hashes
     row: Ints
     blank: dict[str, Array]
     """The state of a group without rows."""
@@ -98,18 +101,12 @@ class GroupedSketch(SketchSynopsis):
         """Start without groups, or with the single group of a query without ``by``."""
         self.blank = dict(arrays)
         for name, array in self.blank.items():
-            setattr(self, name, array[None][:0] if self.query.groups else array.copy())
+            setattr(self, name, array[None][:0] if self.query.groups else array[None].copy())
 
     @property
     def known(self) -> range:
         """The codes of all groups that there is room for."""
-        first = getattr(self, next(iter(self.blank)))
-        return range(len(first)) if self.query.groups else range(1)
-
-    def stacked(self, name: str) -> Any:
-        """An array with the dimension of groups, even if the query has none."""
-        array = getattr(self, name)
-        return array if self.query.groups else array[None]
+        return range(len(self.row))
 
     @property
     @abstractmethod
@@ -118,18 +115,20 @@ class GroupedSketch(SketchSynopsis):
 
     @property
     @abstractmethod
-    def used(self) -> Array:
-        """The slots of all items that are counted, numbered across all groups."""
+    def sizes(self) -> Ints:
+        """How many items each list counts."""
 
     @property
-    @abstractmethod
-    def slots(self) -> int:
-        """The number of slots of a group."""
+    def used(self) -> Ints:
+        """The slots of all items that are counted, numbered across all groups."""
+        slots = self.capacity
+        numbered = slots * np.arange(self.sizes.size)[:, None] + self.heap.reshape(-1, slots)
+        return np.asarray(numbered[np.arange(slots) < self.sizes.reshape(-1, 1)])
 
     def hold(self, groups: Array) -> None:
         """Make room for the groups with these codes."""
         have, bound = len(self.known), int(groups.max(initial=-1)) + 1
-        if not self.query.groups or bound <= have:
+        if bound <= have:
             return
         for name, array in self.blank.items():
             # In C order, whatever the order of its parts: kernels are compiled once for each order.
@@ -143,10 +142,6 @@ class GroupedSketch(SketchSynopsis):
 
     def plan(self, group: Codes, windows: Windows) -> tuple[GroupWork, Windows]:
         """What to fold, group by group; the windows in the order of the plan."""
-        if not self.query.groups:
-            none, panes = np.zeros(1, np.int64), np.arange(len(group))
-            ends = np.array([len(group)]), np.array([len(windows)])
-            return GroupWork(none, panes, np.append(none, ends[0]), none, ends[1]), windows
         runs = np.argsort(group, kind="stable")
         if windows.group is not None:  # each window belongs to one group
             order = np.argsort(windows.group, kind="stable")
@@ -167,7 +162,7 @@ class GroupedSketch(SketchSynopsis):
         assert self.latest is not None
         used = self.used
         hashes = hash_columns(list(self.store.gather(used).values()))
-        owner = (used // self.slots).astype(np.int32)
+        owner = (used // (self.row.size // len(self.row))).astype(np.int32)
         return self.latest.keys(hashes, owner, np.arange(len(used) + 1))
 
     # Items ------------------------------------------------------------------------------------
@@ -175,17 +170,8 @@ class GroupedSketch(SketchSynopsis):
     def _items(self, panes: Runs, slots: Array, rows: Array) -> dict[str, Any]:
         """Items of answers, from rows just pushed or from the store of earlier calls."""
         fresh = rows >= 0
-        if fresh.all():
-            return self.item_columns(panes, rows)
-        kept = self.store.gather(slots[~fresh])
-        if not fresh.any():
-            return kept
         pushed = self.item_columns(panes, rows[fresh])
-        place = np.where(fresh, np.cumsum(fresh) - 1 + (~fresh).sum(), np.cumsum(~fresh) - 1)
-        return {
-            name: pa.concat_arrays([kept[name], pushed[name]]).take(pa.array(place))
-            for name in pushed
-        }
+        return woven(fresh, pushed, self.store.gather(slots[~fresh]))
 
     def _materialise(self, panes: Runs, used: Array) -> None:
         """Copy the items out of the rows that brought them, so that the rows can be freed.
@@ -203,21 +189,20 @@ class GroupedSketch(SketchSynopsis):
     def restore(self, arrays: Saved) -> None:
         super().restore(arrays)
         self._admit()
-        row: Any = self.blank["row"]
-        self.row = np.broadcast_to(row, (*self.lead, *row.shape)).copy()
+        groups = len(getattr(self, self.saved_arrays[0]))
+        self.row = np.repeat(self.blank["row"][None], groups, axis=0)
 
     @property
     def saved_forms(self) -> Forms:  # type: ignore[override]
-        """All arrays are of the same groups; without groups, they have the lengths they had."""
-        grouped = self.query.groups
-        names = self.saved_arrays
-        return {n: Form("groups" if grouped else len(getattr(self, n))) for n in names}
+        """All arrays are of the same groups."""
+        groups: Any = "groups" if self.query.groups else 1
+        return dict.fromkeys(self.saved_arrays, Form(groups))
 
     def _admit(self) -> None:
         """Refuse lists whose slots, or whose tables, are not those of their items."""
-        size, heap, item, table = self.lists()
-        m, words = item.shape[1], table.shape[1]
-        slots = np.arange(m)
+        size, m, words = self.sizes.ravel(), self.capacity, self.table.shape[-1]
+        heap, item = (each.reshape(-1, m) for each in (self.heap, self.item))
+        table, slots = self.table.reshape(-1, words), np.arange(m)
         require(((size >= 0) & (size <= m)).all(), "more items than slots")
         require((np.sort(heap, axis=1) == slots).all(), "a slot is there twice")
         of, at = np.nonzero(table[:, 1::2])
@@ -231,15 +216,6 @@ class GroupedSketch(SketchSynopsis):
         require(known.all() and once, "an item that is not in its table")
         rows = len(self.store)
         require(self.used.max(initial=-1) < rows or not self.store.stores, "an item without a row")
-
-    @abstractmethod
-    def lists(self) -> tuple[Array, Array, Array, Array]:
-        """Sizes, heaps, items and tables of all lists, one row for each."""
-
-    @property
-    def lead(self) -> tuple[int, ...]:
-        """The shape of what is in front of a group's own arrays."""
-        return (len(self.known),) if self.query.groups else ()
 
     @property
     def nbytes(self) -> int:

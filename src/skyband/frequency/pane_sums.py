@@ -1,12 +1,14 @@
-"""Sums over the lists of the window's panes: a state of ``exact``, and that of ``fsp``.
+"""The lists of the window's panes, and what they add up to: the state of ``exact`` and ``fsp``.
 
-Each sealed pane is a list of items with their values: a count and, for lists with errors, more.
-Each live (group, item) gets an integer code; kernels work on codes only. The lists are kept once,
-as long as the longest window needs them. For each size of window there are sums of its own:
+Each sealed pane has a list for each group: items with their values, which are a count and, for
+lists with errors, more. Items get integer codes; kernels work on codes only. The lists are kept
+once, as long as the longest window needs them. For each size of window there are sums of its own:
 
     lists          ├ 1 ┼ 2 ┼ 3 ┼ 4 ┼ 5 ┼ 6 ┤
     sums           ├───────────────────────┤  the best 10
     sums                           ├───────┤  the best 100
+
+Sums are kept by code (``CodeSums``) or, for integer counts of groups, in blocks (``BlockSums``).
 """
 
 from __future__ import annotations
@@ -16,11 +18,11 @@ from typing import Any
 
 import numpy as np
 
-from skyband.arrays import Array, Codes, Ints, Mask, Saved, State, grown
+from skyband.arrays import Array, Ints, Mask, Saved, State, grown
 from skyband.contract.rows import NO_WINDOWS, Windows
 from skyband.contract.runs import Part, Runs, offsets_of, run_starts
 from skyband.data.flat_state import Form, admitted, require
-from skyband.data.packing import prefixed, under
+from skyband.frequency.block_sums import BlockSums
 from skyband.frequency.items import GroupOrder, ItemCodes, ItemColumns
 from skyband.frequency.kernels.counting import grouped_keys
 from skyband.frequency.kernels.pane_sums import (
@@ -50,17 +52,18 @@ _PANE_BITS = 40
 _NONE = np.zeros(0, np.int64)
 
 
-class WindowSums:
+class CodeSums:
     """The sums of the window of one size, by code. State: a sum per code.
 
     For floating-point numbers, also one for each code and entry of its old panes.
     """
 
-    def __init__(self, k: int, dtype: np.dtype[Any], columns: int) -> None:
+    def __init__(self, k: int, dtype: np.dtype[Any], columns: int, first: int) -> None:
+        """Sums over no panes yet; ``first`` is the place of the first one in the lists."""
         self.k = k
         self.last = np.full(k, -1)
         """The codes of its last answer."""
-        self.place = np.zeros(PLACES, np.int64)
+        self.place = np.full(PLACES, first, np.int64)
         """Its first pane, its first fresh pane and the end of its panes, in the lists."""
         self.refs = np.zeros(0, np.int32)
         self.fresh = self.old = np.zeros((0, columns), dtype)
@@ -71,24 +74,41 @@ class WindowSums:
         arrays = (self.refs, self.fresh, self.old, self.last)
         return sum(int(array.nbytes) for array in arrays) + self.rest.nbytes
 
-    def run(self, lists: PaneSums, windows: Windows, groups: Groups) -> tuple[Array, ...]:
+    @property
+    def head(self) -> int:
+        """The place of its first pane in the lists."""
+        return int(self.place[HEAD])
+
+    def live(self, lists: PaneSums) -> int:
+        """How many items are counted, each once per group."""
+        return len(lists.items)
+
+    def show(self, k: int) -> None:
+        """Answer with so many items from now on."""
+        self.k, self.last = k, np.full(k, -1)
+
+    def drop(self, panes: int) -> None:
+        """These panes, which it has left, are no longer in the lists."""
+        self.place -= panes
+
+    def run(self, lists: PaneSums, windows: Windows) -> tuple[Array, ...]:
         """Take all panes of the lists, and read windows; see ``fold_lists``."""
-        known, first = lists.items.bound, int(self.place[HEAD])
-        low = int(lists.starts[first])
+        known, first, starts = lists.items.bound, self.head, lists.starts
+        low = int(starts[first])
         self.refs, self.fresh = grown(self.refs, known), grown(self.fresh, known)
+        code, value = lists.entries["code"], lists.entries["value"]
         if lists.dtype.kind == "f":
             self.old = grown(self.old, known)
-            new = len(lists.tape) - low - len(self.rest)
+            new = len(code) - low - len(self.rest)
             self.rest.append(rest=np.zeros((new, self.old.shape[1]), lists.dtype))
-        code, value, place = lists.tape["code"], lists.tape["value"], self.place - first
-        starts = lists.starts[first:] - low
+        place, starts = self.place - first, starts[first:] - low
         best = fold_lists(
             PaneEntries(code[low:], value[low:], self.rest["rest"], lists.pane[first:], starts),
             place,
             Sums(self.old[:known], self.fresh[:known], self.refs[:known]),
             windows.first,
             windows.end,
-            groups,
+            lists.groups(windows),
             BestCodes(lists.items.order_key, self.k, lists.items.item_type.decided, self.last),
         )
         if len(self.rest):
@@ -100,7 +120,7 @@ class WindowSums:
         head, flip, tail = self.place.tolist()
         assert 0 <= head <= tail == len(lists.pane)
         known, (low, old, high) = lists.items.bound, lists.starts[[head, max(head, flip), tail]]
-        code, value = lists.tape["code"], lists.tape["value"]
+        code, value = lists.entries["code"], lists.entries["value"]
         assert np.array_equal(np.bincount(code[low:high], minlength=known), self.refs[:known])
         whole, before = np.zeros((2, known, value.shape[1]), lists.dtype)
         np.add.at(whole, code[low:high], value[low:high])
@@ -123,33 +143,62 @@ class PaneSums:
     and each item once, and the sums of each size of window.
     """
 
+    pane_by_pane = True
+    """Whether panes are in order; otherwise they are in the order of their groups."""
+
     def __init__(
         self,
         item_type: ItemColumns,
         ks: Sequence[int],
         dtype: np.dtype[Any],
         grouped: bool,
+        blocks: bool = False,
         values: Sequence[str] = ("count",),
+        scalars: Sequence[str] = (),
         answer: Answer | None = None,
     ) -> None:
-        """``ks`` say how many items the windows of each size show; the first is the longest."""
-        self.items = ItemCodes(item_type)
-        self.dtype, self.grouped, self.values = dtype, grouped, values
+        """``ks`` say how many items the windows of each size show; the first is the longest.
+
+        With ``blocks``, which are for integers of groups, an item has one code in all groups;
+        otherwise each group has codes of its own. ``values`` are the columns that are added up;
+        ``scalars``, of the same type, are kept for each list.
+        """
+        self.items, self.order = ItemCodes(item_type), GroupOrder()
+        self.dtype, self.values, self.grouped, self.blocks = dtype, values, grouped, blocks
+        self.own_codes = grouped and not blocks
+        """Whether each group has codes of its own."""
         self.answer = self._counted if answer is None else answer
         self.group = np.zeros(0, np.int32)
-        """The group of each code."""
-        self.order = GroupOrder()
-        self.tape = self._new_tape()
-        self.pane, self.starts = np.zeros(0, np.int64), np.zeros(1, np.int64)
-        self.sums = [WindowSums(k, dtype, len(values)) for k in ks]
+        """The group of each code, if each group has codes of its own."""
+        self.members, self.bounds = _NONE, np.zeros(1, np.int64)
+        """Then also the codes by group, and where those of each group start."""
+        self.entries = Tape({
+            "code": np.zeros(0, np.int32), "value": np.zeros((0, len(values)), dtype)
+        })  # fmt: skip
+        self.scalars = tuple(scalars)
+        none = {name: np.zeros(0, dtype) for name in self.scalars}
+        self.runs = Tape({"owner": np.zeros(0, np.int32), **none})
+        self.offsets, self.cuts, self.pane = np.zeros(1, np.int64), np.zeros(1, np.int64), _NONE
+        self.sums = [self._new_sums(k) for k in ks]
         self.inserts = self.removals = self.updates = 0
 
-    def _new_tape(self) -> Tape:
-        values = np.zeros((0, len(self.values)), self.dtype)
-        return Tape({"code": np.zeros(0, np.int32), "value": values})
+    def _new_sums(self, k: int, first: int = 0) -> CodeSums | BlockSums:
+        if self.blocks:
+            return BlockSums(k, first)
+        return CodeSums(k, self.dtype, len(self.values), first)
 
     def __len__(self) -> int:
-        return len(self.items)
+        return self.sums[0].live(self)
+
+    @property
+    def starts(self) -> Ints:
+        """Where the entries of each pane start."""
+        return self.offsets[self.cuts]
+
+    @property
+    def run_panes(self) -> Ints:
+        """The pane of each list."""
+        return np.repeat(self.pane, np.diff(self.cuts))
 
     @property
     def most(self) -> int:
@@ -158,8 +207,9 @@ class PaneSums:
 
     @property
     def nbytes(self) -> int:
-        arrays = sum(int(each.nbytes) for each in (self.group, self.pane, self.starts))
-        return arrays + self.items.nbytes + self.tape.nbytes + sum(s.nbytes for s in self.sums)
+        lists = (self.items, self.entries, self.runs, self.offsets, self.cuts, self.pane)
+        groups = (self.group, self.members, self.bounds)
+        return sum(int(each.nbytes) for each in (*lists, *groups, *self.sums))
 
     def stats(self) -> dict[str, int | float]:
         """The state's size and the operation counts."""
@@ -170,7 +220,7 @@ class PaneSums:
         """Go on with the windows of some of the sizes only, which show so many items."""
         self.sums = [self.sums[i] for i in sizes]
         for sums, k in zip(self.sums, ks, strict=True):
-            sums.k, sums.last = k, np.full(k, -1)
+            sums.show(k)
         self._expire()
 
     # Panes ------------------------------------------------------------------------------------
@@ -189,9 +239,9 @@ class PaneSums:
         """Take all entries of the panes, and read the windows of each size."""
         pieces: list[list[Runs | None]] = [[] for _ in windows]
         for some, asked in self._stretches(panes, windows):
-            groups = self._take(some, next((own.ranks for own in asked if len(own)), _NONE))
+            self._append(some)
             for sums, own, answers in zip(self.sums, asked, pieces, strict=True):
-                answers.append(self._read(sums, own, groups))
+                answers.append(self._read(sums, own))
             self._expire()
         return [_joined(answers) for answers in pieces]
 
@@ -219,7 +269,7 @@ class PaneSums:
         offsets, stamp, start = panes.parts["items"].offsets, panes.stamp, 0
         asked = [0 for _ in windows]
         while start < len(panes):
-            most = offsets[start] + max(_STRETCH, len(self.items))
+            most = offsets[start] + max(_STRETCH, len(self))
             stop = max(start + 1, int(np.searchsorted(offsets, most, side="right")) - 1)
             stop = int(np.searchsorted(stamp, stamp[stop - 1], side="right"))
             if stop == len(panes):
@@ -231,88 +281,113 @@ class PaneSums:
         rest = [own.slice(low, len(own)) for own, low in zip(windows, asked, strict=True)]
         yield panes.slice(start, len(panes)), rest
 
-    def _take(self, panes: Runs, ranks: Ints) -> Groups:
-        """Append panes to the lists; how answers go through the codes then."""
-        codes, values = self._entries(panes)
-        if len(panes):
-            fresh = run_starts(panes.stamp)
-            ends = np.append(panes.parts["items"].offsets[fresh[1:]], len(codes))
-            self.starts = np.concatenate([self.starts, self.starts[-1] + ends])
-            self.pane = np.concatenate([self.pane, panes.stamp[fresh]])
-            self.tape.append(code=codes, value=values)
-        known = self.items.bound
-        if not self.grouped:  # then members, which would be all codes, are left out
-            return Groups(_NONE, np.array([0, known], np.int64), np.zeros(1, np.int64))
-        owners = self.group[:known].astype(np.int64)
-        members, starts = counting_order(owners, int(owners.max()) + 1 if known else 0)
-        return Groups(members, starts, self.order.of(len(starts) - 1, ranks))
-
-    def _entries(self, panes: Runs) -> tuple[Codes, Array]:
-        """Codes and values of the entries of new panes."""
+    def _append(self, panes: Runs) -> None:
+        """Append panes to the lists."""
         part = panes.parts["items"]
         hashes = self.items.item_type.hashes(part)
-        if self.grouped:
+        if self.own_codes:
             hashes = grouped_keys(hashes, panes.group, part.offsets)
         codes, rows, fresh = self.items.take(hashes, part)
-        self.group = grown(self.group, self.items.bound)
-        self.group[fresh] = panes.group[np.searchsorted(part.offsets, rows, side="right") - 1]
         self.inserts += len(fresh)
         self.updates += len(codes) - len(fresh)
+        if self.own_codes:
+            self.group = grown(self.group, self.items.bound)
+            self.group[fresh] = panes.group[np.searchsorted(part.offsets, rows, side="right") - 1]
+            self._arrange()
+        if not len(panes):
+            return
         values = [np.asarray(part[name], self.dtype) for name in self.values]
-        return codes, np.stack(values, axis=1)
+        self.entries.append(code=codes, value=np.stack(values, axis=1))
+        starts = self._pane_starts(panes.stamp)
+        ends = np.append(starts[1:], len(panes)) + len(self.runs)
+        self.cuts = np.concatenate([self.cuts, ends])
+        self.pane = np.concatenate([self.pane, panes.stamp[starts]])
+        self.offsets = np.concatenate([self.offsets, self.offsets[-1] + part.offsets[1:]])
+        scalars = {name: panes.scalars[name] for name in self.scalars}
+        self.runs.append(owner=panes.group, **scalars)
+
+    def _pane_starts(self, stamps: Ints) -> Ints:
+        """Which of these runs are the first of their pane."""
+        return run_starts(stamps)
+
+    def _arrange(self) -> None:
+        """Sort the codes by their groups."""
+        owners = self.group[: self.items.bound].astype(np.int64)
+        self.members, self.bounds = counting_order(owners, int(owners.max(initial=-1)) + 1)
+
+    def groups(self, windows: Windows) -> Groups:
+        """How answers go through the codes; no members stand for all codes."""
+        if not self.grouped:
+            return Groups(_NONE, np.array([0, self.items.bound]), np.zeros(1, np.int64))
+        return Groups(self.members, self.bounds, self.sequence(len(self.bounds) - 1, windows))
+
+    def sequence(self, groups: int, windows: Windows) -> Ints:
+        """So many groups in the order of answers."""
+        return self.order.of(groups, windows.ranks) if len(windows) else _NONE
 
     def _expire(self) -> None:
         """Drop the panes that have left the windows of all sizes."""
-        gone = min(int(sums.place[HEAD]) for sums in self.sums)
+        gone = min(sums.head for sums in self.sums)
         if not gone:
             return
-        entries = int(self.starts[gone])
-        self.removals += self.items.drop(self.tape["code"][:entries])
-        self.tape.drop(entries)
-        self.pane, self.starts = self.pane[gone:], self.starts[gone:] - entries
+        runs = int(self.cuts[gone])
+        entries = int(self.offsets[runs])
+        self.removals += self.items.drop(self.entries["code"][:entries])
+        self.entries.drop(entries)
+        self.runs.drop(runs)
+        self.pane, self.cuts = self.pane[gone:], self.cuts[gone:] - runs
+        self.offsets = self.offsets[runs:] - entries
         for sums in self.sums:
-            sums.place -= gone
+            sums.drop(gone)
 
     # Answers ----------------------------------------------------------------------------------
 
-    def _read(self, sums: WindowSums, windows: Windows, groups: Groups) -> Runs | None:
-        code, value, ended, end, per_window, rest = sums.run(self, windows, groups)
+    def _read(self, sums: CodeSums | BlockSums, windows: Windows) -> Runs | None:
+        code, value, group, end, per_window, rest = sums.run(self, windows)
         if not len(windows):
             return None
         which = np.repeat(np.arange(len(windows)), per_window)
         cut = (windows.number[which], windows.first[which], windows.end[which])
-        return self._best(Windows(*cut, windows.ranks, ended), end, code, value, rest)
+        return self._best(Windows(*cut, windows.ranks, group), end, code, value, rest)
 
     def partial(self, first: int, end: int, group: int | None) -> Runs:
         """The best items of each group over the live panes ``[first, end)``."""
-        code, value = self.tape["code"], self.tape["value"]
-        inside = self._inside(first, end)
-        if group is not None:
-            inside &= self.group[code] == group
-        code, value = code[inside], value[inside]
-        order = np.argsort(self.group[code], kind="stable")
-        code, value = code[order], value[order]
-        low = run_starts(self.group[code])
+        owner, part = self._between(first, end, group)
+        low = run_starts(owner)
+        high = np.append(low[1:], len(owner))[: len(low)]
         whole = np.full(len(low), first), np.full(len(low), end)
-        asked = Windows(np.zeros(len(low), np.int64), *whole, _NONE, self.group[code[low]])
-        stop = np.append(low[1:], len(code))[: len(low)]
-        items, ks = self.items, np.full(len(low), self.most)
-        keys, decided = items.order_key, items.item_type.decided
-        code, value, stop, rest = recount(code, value, low, stop, ks, keys, decided)
+        asked = Windows(np.zeros(len(low), np.int64), *whole, _NONE, owner[low])
+        cuts, ks = (part.offsets[low], part.offsets[high]), np.full(len(low), self.most)
+        code, value, stop, rest = self._recount(part, *cuts, ks)
         return self._best(asked, stop, code, value, rest)
 
     def totals(self, first: int, end: int, group: int) -> Part:
         """The counts of all items of a group over the live panes ``[first, end)``, in any order."""
-        code, value = self.tape["code"], self.tape["value"]
-        inside = self._inside(first, end) & (self.group[code] == group)
-        return self.items.summed(code[inside], value[inside, 0])
+        _, part = self._between(first, end, group)
+        return self.items.summed(part["code"], part["value"][:, 0])
 
-    def _inside(self, first: int, end: int) -> Mask:
-        """Which entries are in the panes ``[first, end)``."""
-        low, high = np.searchsorted(self.pane, [first, end])
-        inside = np.zeros(len(self.tape), np.bool_)
-        inside[self.starts[low] : self.starts[high]] = True
-        return inside
+    def _between(self, first: int, end: int, group: int | None) -> tuple[Array, Part]:
+        """The runs of the panes ``[first, end)`` by group: the group and the entries of each."""
+        runs = self._inside(first, end)
+        owner = self.runs["owner"][runs]
+        if group is not None:
+            runs, owner = runs[owner == group], owner[owner == group]
+        order = np.argsort(owner, kind="stable")
+        return owner[order], self._lists.take(runs[order])
+
+    def _inside(self, first: int, end: int) -> Ints:
+        """The runs of the panes ``[first, end)``."""
+        low, high = self.cuts[np.searchsorted(self.pane, [first, end])]
+        return np.arange(low, high)
+
+    @property
+    def _lists(self) -> Part:
+        return Part(self.offsets, {name: self.entries[name] for name in ("code", "value")})
+
+    def _recount(self, part: Part, low: Ints, high: Ints, ks: Ints) -> tuple[Array, ...]:
+        """The best codes of some stretches of entries, counted from scratch."""
+        keys, decided = self.items.order_key, self.items.item_type.decided
+        return recount(part["code"], part["value"], low, high, ks, keys, decided)
 
     def _best(self, asked: Windows, end: Ints, code: Array, value: Array, rest: Array) -> Runs:
         """Answers from the best codes and their sums, one for each (window, group) of ``asked``."""
@@ -327,102 +402,109 @@ class PaneSums:
 
     # State ------------------------------------------------------------------------------------
 
-    def state(self) -> State:
-        """Flat arrays for a snapshot; sums are made again from the lists."""
-        return self.items.state() | prefixed("tape/", self.tape.state()) | {
-            "group": self.group[: self.items.bound].copy(),
-            "pane": self.pane,
-            "starts": self.starts,
-            "heads": np.array([sums.place[HEAD] for sums in self.sums]),
-            "counts": np.array([self.inserts, self.removals, self.updates], np.int64),
+    def _arrays(self) -> State:
+        """The lists, from which sums are made again."""
+        group = {"group": self.group[: self.items.bound]} if self.own_codes else {}
+        return group | {
+            "code": self.entries["code"], "value": self.entries["value"],
+            **{name: self.runs[name] for name in ("owner", *self.scalars)},
+            "offsets": self.offsets, "cuts": self.cuts, "pane": self.pane,
+            "heads": np.array([sums.head for sums in self.sums]),
+            "counts": np.array([self.inserts, self.removals, self.updates]),
         }  # fmt: skip
+
+    def state(self) -> State:
+        """Flat arrays for a snapshot."""
+        arrays = {name: array.copy() for name, array in self._arrays().items()}
+        return self.items.state() | arrays
 
     def restore(self, arrays: Saved) -> None:
         """Restore from a snapshot."""
-        like = {"group": self.group, "pane": _NONE, "starts": _NONE, "heads": _NONE}
-        like |= {"counts": _NONE, **prefixed("tape/", self._new_tape().state())}
-        saved = admitted(arrays, like, self._forms(len(arrays["pane"])))
-        self.tape = Tape(under(saved, "tape/"))
-        self.items.restore(arrays, self.tape["code"])
-        self.group, self.pane, self.starts = (saved[n] for n in ("group", "pane", "starts"))
-        require(len(self.group) == self.items.bound, "an item has no group")
-        inside = self.starts[0] == 0 and self.starts[-1] in (0, len(self.tape))
-        require(inside, "entries of no pane")
-        self.inserts, self.removals, self.updates = saved["counts"].tolist()
-        self.sums = [WindowSums(sums.k, self.dtype, len(self.values)) for sums in self.sums]
-        for sums, head in zip(self.sums, saved["heads"].tolist(), strict=True):
-            sums.place[:] = head
-            self._make(sums)
-
-    def _forms(self, panes: int) -> dict[str, Form]:
-        tape = dict.fromkeys(("tape/code", "tape/value"), Form("entries"))
-        return tape | {
-            "group": Form("group", 0),
-            "pane": Form(panes, ascends=True),
-            "starts": Form(panes + 1, 0, ascends=True),
+        runs, panes = (len(arrays[name]) for name in ("owner", "pane"))
+        saved = admitted(arrays, self._arrays(), {
+            "code": Form("entries"), "value": Form("entries"), "owner": Form("runs", 0),
+            "offsets": Form(runs + 1, 0, ascends=True), "cuts": Form(panes + 1, 0, ascends=True),
+            "pane": Form("panes", ascends=self.pane_by_pane), "counts": Form(3),
             "heads": Form(len(self.sums), 0, panes + 1),
-            "counts": Form(3),
-        }
+            **dict.fromkeys(self.scalars, Form("runs")),
+        })  # fmt: skip
+        self.entries = Tape({name: saved[name] for name in ("code", "value")})
+        self.runs = Tape({name: saved[name] for name in ("owner", *self.scalars)})
+        self.items.restore(arrays, self.entries["code"])
+        self.offsets, self.cuts, self.pane = (saved[name] for name in ("offsets", "cuts", "pane"))
+        ends = self.offsets[0], self.offsets[-1], self.cuts[0], self.cuts[-1]
+        require(ends == (0, len(self.entries), 0, runs), "entries of no pane")
+        self.inserts, self.removals, self.updates = saved["counts"].tolist()
+        if self.own_codes:
+            self.group = saved["group"]
+            require(len(self.group) == self.items.bound, "an item has no group")
+            self._arrange()
+        heads = zip(self.sums, saved["heads"].tolist(), strict=True)
+        self.sums = [self._new_sums(sums.k, head) for sums, head in heads]
+        self._add_up()
 
-    def _make(self, sums: WindowSums) -> None:
-        """Add up the lists from its first pane on."""
-        sums.run(self, NO_WINDOWS, Groups(_NONE, _NONE, _NONE))
+    def _add_up(self) -> None:
+        """Make the sums from the lists."""
+        for sums in self.sums:
+            sums.run(self, NO_WINDOWS)
 
     def _check(self) -> None:
-        self.items._check(self.tape["code"])
-        assert len(self.pane) == len(self.starts) - 1
-        assert self.starts[0] == 0
-        assert self.starts[-1] == len(self.tape)
-        assert (np.diff(self.pane) > 0).all()
-        for sums in self.sums:
-            sums._check(self)
+        self.items._check(self.entries["code"])
+        assert len(self.pane) == len(self.cuts) - 1
+        assert len(self.runs) == len(self.offsets) - 1 == self.cuts[-1]
+        assert self.offsets[-1] == len(self.entries)
+        if self.pane_by_pane:
+            assert (np.diff(self.pane) > 0).all()
+            for sums in self.sums:
+                sums._check(self)
 
 
 class OwnWindows(PaneSums):
     """For count windows of groups: each group has its own windows, so its panes expire by itself.
 
-    Entries are kept in order of (group, pane), with a pane for each; each window is counted from
-    scratch, so that no sums are kept.
+    Each window is counted from scratch, so that no sums are kept. Once windows are read, the lists
+    are in order of (group, pane).
     """
 
+    pane_by_pane = False
+
     def fold(self, panes: Runs, windows: Sequence[Windows]) -> list[Runs | None]:
-        codes, values = self._entries(panes)
-        stamps = np.repeat(panes.stamp, panes.parts["items"].lengths)
-        code = np.concatenate([self.tape["code"], codes])
-        value = np.concatenate([self.tape["value"], values])
-        stamp = np.concatenate([self.pane, stamps])
-        order = np.argsort(self.group[code], kind="stable")
-        code, value, stamp = code[order], value[order], stamp[order]
-        owner = self.group[code].astype(np.int64)
-        answers: list[Runs | None] = [None for _ in windows]
-        if len(windows[0]):
-            answers = self._recounted(windows, code, value, (owner << _PANE_BITS) + stamp)
-            live = self._needed(owner, stamp, windows[0])
-            self.removals += self.items.drop(code[~live])
-            code, value, stamp = code[live], value[live], stamp[live]
-        self.tape = self._new_tape()
-        self.tape.append(code=code, value=value)
-        self.pane = stamp
+        self._append(panes)
+        if not len(windows[0]):
+            return [None for _ in windows]
+        owner = self.runs["owner"]
+        order = np.lexsort((self.pane, owner))
+        scalars = {name: self.runs[name][order] for name in self.scalars}
+        lists = Runs(self.pane[order], owner[order], {"items": self._lists.take(order)}, scalars)
+        answers = self._recounted(windows, lists)
+        live = self._needed(lists, windows[0])
+        self.removals += self.items.drop(lists.take(~live).parts["items"]["code"])
+        self._hold(lists.take(live))
         return answers
 
-    def _recounted(
-        self, windows: Sequence[Windows], code: Array, value: Array, key: Ints
-    ) -> list[Runs | None]:
-        """The answers of windows of each size; ``key`` has the group and pane of each entry."""
+    def _pane_starts(self, stamps: Ints) -> Ints:
+        return np.arange(len(stamps))
+
+    def _hold(self, lists: Runs) -> None:
+        """Let these be all lists."""
+        part, self.pane = lists.parts["items"], lists.stamp
+        self.entries, self.runs = Tape(part.columns), Tape({"owner": lists.group, **lists.scalars})
+        self.offsets, self.cuts = part.offsets, np.arange(len(lists) + 1)
+
+    def _recounted(self, windows: Sequence[Windows], lists: Runs) -> list[Runs | None]:
+        """The answers of windows of each size."""
+        part, key = lists.parts["items"], (lists.group.astype(np.int64) << _PANE_BITS) + lists.stamp
         cuts = []
         for own in windows:
             assert own.group is not None
             group = own.group.astype(np.int64) << _PANE_BITS
             cuts.append([np.searchsorted(key, group + edge) for edge in (own.first, own.end)])
-        low, high = np.concatenate(cuts, axis=1)
+        low, high = part.offsets[np.concatenate(cuts, axis=1)]
         ks = np.repeat([sums.k for sums in self.sums], [len(own) for own in windows])
         order = np.lexsort((-low, high))
         back = np.empty(len(order), np.int64)
         back[order] = np.arange(len(order))
-        keys, decided = self.items.order_key, self.items.item_type.decided
-        code, value, end, rest = recount(
-            code, value, low[order], high[order], ks[order], keys, decided
-        )
+        code, value, end, rest = self._recount(part, low[order], high[order], ks[order])
         best = Part(offsets_of(np.diff(end, prepend=0)), {"code": code, "value": value}).take(back)
         answers: list[Runs | None] = []
         start = 0
@@ -432,30 +514,22 @@ class OwnWindows(PaneSums):
             start += len(own)
         return answers
 
-    def _needed(self, owner: Ints, stamp: Ints, longest: Windows) -> Mask:
+    def _needed(self, lists: Runs, longest: Windows) -> Mask:
         """Until a group's next window, the panes of its last one may be read again."""
         assert longest.group is not None
         groups = longest.group
-        needed = np.zeros(int(max(owner.max(initial=0), groups.max())) + 1, np.int64)
+        needed = np.zeros(int(max(lists.group.max(initial=0), groups.max())) + 1, np.int64)
         np.maximum.at(needed, groups, longest.first)
-        return stamp >= needed[owner]
+        return lists.stamp >= needed[lists.group]
+
+    def _inside(self, first: int, end: int) -> Ints:
+        return np.flatnonzero((self.pane >= first) & (self.pane < end))
 
     def _expire(self) -> None:
-        """What has left the windows of all sizes goes with the next panes."""
+        """What has left the windows of all sizes goes when windows are read."""
 
-    def _inside(self, first: int, end: int) -> Mask:
-        return (self.pane >= first) & (self.pane < end)
-
-    def _make(self, sums: WindowSums) -> None:
-        """There are none."""
-
-    def _forms(self, panes: int) -> dict[str, Form]:
-        one = {"starts": Form(1, 0, 1), "heads": Form(len(self.sums), 0, 1)}
-        return super()._forms(panes) | {"pane": Form("entries"), **one}
-
-    def _check(self) -> None:
-        self.items._check(self.tape["code"])
-        assert len(self.pane) == len(self.tape)
+    def _add_up(self) -> None:
+        """There are no sums."""
 
 
 def _joined(pieces: Sequence[Runs | None]) -> Runs | None:

@@ -272,9 +272,8 @@ def not_empty(runs: Runs) -> Runs:
 
 def only(part: Part, rows: Any) -> Part:
     """Only some rows of each run."""
-    run = np.repeat(np.arange(len(part.lengths)), part.lengths)[rows]
-    lengths = np.bincount(run, minlength=len(part.lengths))
-    return part.rows(np.flatnonzero(rows), offsets_of(lengths))
+    places = np.flatnonzero(rows)
+    return part.rows(places, np.searchsorted(places, part.offsets))
 
 
 def _latest_first(times: Ints, offsets: Ints, kept: Sequence[pa.Array] = ()) -> Ints:

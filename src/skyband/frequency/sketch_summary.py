@@ -19,9 +19,11 @@ import pyarrow as pa
 from skyband.arrays import Array, Ints
 from skyband.contract.rows import Rows
 from skyband.contract.runs import Part, Runs, expand, offsets_of, pick
-from skyband.data.columns import plain
+from skyband.data.columns import plain, take
+from skyband.data.keys import owned_keys
 from skyband.errors import QueryError
 from skyband.frequency.base import ONE_EACH, FrequencySynopsis
+from skyband.frequency.items import woven
 from skyband.frequency.kernels.counting import count_runs
 from skyband.frequency.kernels.item_heap import PaneItems
 from skyband.kernels.borrow import frozen
@@ -83,16 +85,11 @@ class SketchSynopsis(FrequencySynopsis):
     def _combine(self, runs: Runs) -> Runs:
         known, fresh = runs.part("known"), np.flatnonzero(~runs.repeats)
         united = runs.with_parts(known=known).united()
-        many = np.add.reduceat((known.lengths > 0).astype(np.int64), fresh) > 1
-        if many.any():
-            ends = np.append(fresh[1:], len(runs))
-            pieces = [
-                self._merge(runs, known, int(start), int(stop))
-                if several
-                else united.parts["known"].slice(i, i + 1)
-                for i, (start, stop, several) in enumerate(zip(fresh, ends, many, strict=True))
-            ]
-            united = united.with_parts(known=_joined(pieces))
+        if len(known):
+            edges = zip(fresh.tolist(), [*fresh[1:].tolist(), len(runs)], strict=True)
+            united = united.with_parts(
+                known=_joined([self._merge(runs, known, *edge) for edge in edges])
+            )
         return self.reduced(united)
 
     def _merge(self, runs: Runs, known: Part, start: int, stop: int) -> Part:
@@ -109,21 +106,13 @@ class SketchSynopsis(FrequencySynopsis):
         kept = runs.parts["kept"]
         if kept.lengths.max(initial=0) <= self.raw_rows + self.most_known:
             return runs
-        rows, known = runs.part("rows"), runs.part("known")
-        chosen, lengths = [], []
-        for run in range(len(runs)):
-            low, high = int(kept.offsets[run]), int(kept.offsets[run + 1])
-            hashes = [self._hashes(rows, int(rows.offsets[run]), int(rows.offsets[run + 1]))]
-            if len(known):
-                hashes.append(known["hash"][known.offsets[run] : known.offsets[run + 1]])
-            mine = np.flatnonzero(
-                np.isin(kept["hash"][low:high], np.concatenate(hashes), kind="sort")
-            )
-            chosen.append(low + mine)
-            lengths.append(len(mine))
-        return runs.with_parts(
-            kept=kept.rows(np.concatenate(chosen), offsets_of(np.array(lengths)))
-        )
+        keys = [
+            owned_keys(hashes, np.arange(len(runs)), part.offsets)
+            for part in (kept, runs.part("rows"), runs.part("known"))
+            if len(hashes := self._hashes(part, 0, len(part)))
+        ]
+        mine = np.flatnonzero(np.isin(keys[0], np.concatenate(keys[1:]), kind="sort"))
+        return runs.with_parts(kept=kept.rows(mine, np.searchsorted(mine, kept.offsets)))
 
     def reduced(self, runs: Runs) -> Runs:
         """Count whole blocks of ``raw_rows`` rows by item, so that each run has fewer rows left."""
@@ -175,7 +164,7 @@ class SketchSynopsis(FrequencySynopsis):
         """Hashes of some rows; with ``raw``, 64-bit integers stay as they are."""
         if stop == start:
             return _NO_HASHES
-        if not self.item_type.raw:
+        if "hash" in rows.columns:
             return np.asarray(rows["hash"][start:stop])
         values = self.item_type.integers(rows)[start:stop]
         return values if raw else hash_int64(values.view(np.int64))
@@ -198,22 +187,17 @@ class SketchSynopsis(FrequencySynopsis):
 
     def item_columns(self, runs: Runs, rows: Ints) -> dict[str, pa.Array]:
         """Item columns of rows, numbered as kernels number them: known items first."""
-        part, known = runs.part("rows"), runs.part("known")
+        known = runs.part("known")
         early = rows < len(known)
-        found = {}
-        for name in self.items:
-            key = f"item:{name}"
-            pieces = []
-            if early.any():
-                pieces.append(plain(known[key].take(pa.array(rows[early]))))
-            if not early.all():
-                pieces.append(plain(part[key].take(pa.array(rows[~early] - len(known)))))
-            if not pieces:
-                pieces.append(plain(pa.array([], self.schema.field(name).type)))
-            joined = pa.concat_arrays(pieces)
-            order = np.argsort(np.argsort(~early, kind="stable"), kind="stable")
-            found[key] = joined.take(pa.array(order)) if len(pieces) > 1 else joined
-        return found
+        first = self._items_at(known, rows[early])
+        return woven(early, first, self._items_at(runs.part("rows"), rows[~early] - len(known)))
+
+    def _items_at(self, part: Part, rows: Ints) -> dict[str, pa.Array]:
+        """Item columns of these rows of a part."""
+        if not len(rows):
+            kinds = zip(self.item_type.columns, self.item_type.types, strict=True)
+            return {name: plain(pa.array([], kind)) for name, kind in kinds}
+        return {name: plain(take(part[name], rows)) for name in self.item_type.columns}
 
 
 def _joined(pieces: list[Part]) -> Part:
@@ -226,6 +210,8 @@ def _merged(one: Part, missing_one: Any, two: Part, missing_two: Any) -> Part:
     """Merge two parts of one pane; an item that one of them lacks may have been cut off there."""
     if not len(one) and not missing_one:
         return two
+    if not len(two) and not missing_two:
+        return one
     part = Part(np.array([0, len(one) + len(two)]), _joined([one, two]).columns)
     hashes, offsets = frozen(part["hash"]), part.offsets
     first, counts, ends = count_runs(hashes, False, frozen(part["count"]), offsets)
