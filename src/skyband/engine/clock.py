@@ -15,20 +15,28 @@ of each group. Both have the same methods, so that nothing else asks which kind 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+import pyarrow as pa
 
-from skyband.arrays import Codes, Ints, Mask
-from skyband.contract.rows import Windows
+from skyband.arrays import Codes, Ints
+from skyband.contract.rows import Rows, Windows
 from skyband.contract.runs import Runs, expand, run_starts
 from skyband.data.columns import to_arrow
 from skyband.data.flat_state import require, whole
 from skyband.data.group_table import GroupTable
 from skyband.data.time_axis import TimeAxis
-from skyband.engine.open_panes import ArrivalTotals, Totals, last_windows, totals_for
+from skyband.engine.open_panes import (
+    ArrivalTotals,
+    OpenPanes,
+    SplitPanes,
+    Totals,
+    last_windows,
+    totals_for,
+)
 from skyband.engine.placement import Arrivals, Placement, ReadBatch, codes_of, place, place_rows
 from skyband.errors import EngineError
 from skyband.kernels.arrange import arrival_numbers
@@ -77,8 +85,8 @@ class ClockPreview(NamedTuple):
 class Clock(Protocol):
     """What the clocks of time windows and count windows have in common."""
 
-    own_windows: bool
-    """Whether each group has its own windows; such groups are never forgotten."""
+    foresees: bool
+    """Whether ``glimpse`` can tell what rows would do."""
     seen: dict[str, int | None]
     """The greatest time seen in each source."""
     ignored: set[str]
@@ -105,12 +113,17 @@ class Clock(Protocol):
     def final(self) -> Any: ...
     def passes(self, target: Any, least: int) -> bool: ...
     def settle(self, target: Any) -> None: ...
-    def seals(self, target: Any) -> Callable[[Runs], Mask]: ...
+    def split(self, open_panes: OpenPanes, target: Any, apart: bool) -> SplitPanes: ...
     def advance(self, target: Any, sealed: Sequence[Runs], elsewhere: Ints) -> list[DueWindows]: ...
     def glimpse(
         self, ticks: Ints | None, counting: Ints | None, rows: int
     ) -> ClockPreview | None: ...
     def accept(self, glimpse: ClockPreview) -> int: ...
+    def place_accepted(
+        self, batch: pa.RecordBatch, axis: TimeAxis | None, groups: GroupTable, first: int
+    ) -> Rows: ...
+    def lateness_for(self, time: int) -> int: ...
+    def oldest_pane(self, last: Windows) -> int: ...
     def totals(self) -> Totals: ...
     def windows(self, due: DueWindows, panes: Panes, ranks: Ints) -> Windows: ...
     def sealed_windows(self, size: int, groups: GroupTable) -> Windows: ...
@@ -121,13 +134,23 @@ class Clock(Protocol):
 
 
 def clock_for(
-    widest: Query, readers: Sequence[Query], sources: Iterable[str], idle: float | None = None
+    widest: Query,
+    readers: Sequence[Query],
+    sources: Iterable[str],
+    idle: float | None = None,
+    joins: int | None = None,
 ) -> Clock:
-    """A clock for the readers of a fold; ``widest`` has the longest of their windows."""
+    """A clock for the readers of a fold; ``widest`` has the longest of their windows.
+
+    ``joins`` is the greatest time that others had seen, if the fold joins a running stream.
+    """
     window, panes = widest.window, [query.window.panes for query in readers]
     if isinstance(window, CountWindow):
         return ArrivalClock(window.panes, bool(widest.groups), len(panes))
-    return TimeClock(window.panes, window.lateness_ticks, sources, idle, panes)
+    clock = TimeClock(window.panes, window.lateness_ticks, sources, idle, panes)
+    if joins is not None:
+        clock.join(joins)
+    return clock
 
 
 def windows_due(
@@ -176,8 +199,6 @@ def windows_due(
 class TimeClock:
     """Event time: one mark per source, one watermark, the same panes for all groups."""
 
-    own_windows = False
-
     def __init__(
         self,
         panes: Panes,
@@ -191,6 +212,7 @@ class TimeClock:
         A source that is silent for ``idle`` seconds on the wall does not hold the watermark back.
         """
         self.panes, self.readers = panes, tuple(readers or (panes,))
+        self.foresees = not panes.gaps
         self.lateness, self.idle = lateness, idle
         self.seen: dict[str, int | None] = dict.fromkeys(sources)
         self.ignored: set[str] = set()
@@ -229,7 +251,8 @@ class TimeClock:
 
         For a clock that has seen nothing, in a stream that was read up to ``seen`` without it.
         """
-        first = self.panes.last_window_ending_by(seen + self.panes.size - 1) + 1
+        first = self.panes.first_window_from(seen)
+        assert first is not None
         pane = int(self.panes.first_pane(first) if self.panes.sized else first - 1)
         self.answered = first - 1
         self.watermark = self.joined = int(self.panes.pane_start(pane))
@@ -253,6 +276,11 @@ class TimeClock:
         rest = replace(read, batch=read.batch.take(to_arrow(kept)), ticks=ticks)
         placement = place_rows(rest, axis, self.panes, groups, self.sealed)
         return replace(placement, unused=placement.unused + len(read.ticks) - len(kept))
+
+    def lateness_for(self, time: int) -> int:
+        """The lateness of a window that would have taken a late row of this time."""
+        assert self.watermark is not None
+        return self.watermark + self.lateness - time
 
     def observe(self, read: ReadBatch) -> None:
         """Note the greatest time in a batch of a source."""
@@ -316,10 +344,10 @@ class TimeClock:
             return not len(self.filled)
         return self.panes.last_window_ending_by(watermark) <= self.answered
 
-    def seals(self, target: int) -> Callable[[Runs], Mask]:
-        """Which runs belong to panes that this watermark seals."""
+    def split(self, open_panes: OpenPanes, target: int, apart: bool) -> SplitPanes:
+        """Cut off the open panes that this watermark seals; see ``OpenPanes.split``."""
         upto = int(self.panes.pane_of(target))
-        return lambda runs: runs.stamp < upto
+        return open_panes.split(lambda runs: runs.stamp < upto, apart)
 
     def advance(
         self, target: int, sealed: Sequence[Runs], elsewhere: Ints = _NONE
@@ -376,6 +404,10 @@ class TimeClock:
         first = np.asarray(panes.pane_of(panes.pane_start(end) - size - 1) + 1)
         return Windows(np.zeros(1, np.int64), first, end, ranks)
 
+    def oldest_pane(self, last: Windows) -> int:
+        """The first pane that groups still need after the last window read."""
+        return int(last.first[0])
+
     def totals(self) -> Totals:
         """What adds up the weight of panes."""
         return totals_for(self.panes)
@@ -408,6 +440,18 @@ class TimeClock:
         self.seen = dict.fromkeys(self.seen, glimpse.greatest)
         self.watermark = glimpse.target
         return 0
+
+    def place_accepted(
+        self, batch: pa.RecordBatch, axis: TimeAxis | None, groups: GroupTable, first: int
+    ) -> Rows:
+        """Rows that were accepted, by pane and group: none is late, whatever came since."""
+        assert axis is not None
+        ticks = axis.ticks(batch.column(axis.name))
+        in_order = bool((ticks[1:] >= ticks[:-1]).all())
+        read = ReadBatch("", batch, ticks, len(ticks), None, None, in_order)
+        placement = place_rows(read, axis, self.panes, groups, NEVER)
+        assert placement.rows is not None
+        return placement.rows
 
     # State -------------------------------------------------------------------------------------
 
@@ -484,13 +528,13 @@ def _covers(panes: Panes, filled: Ints, lasts: Ints | None, window: int) -> bool
 class ArrivalClock:
     """Arrivals, counted separately for each group. A group is never forgotten."""
 
-    own_windows = True
     waiting = False
     started = True
 
     def __init__(self, panes: Panes, grouped: bool = False, readers: int = 1) -> None:
         """``panes`` are those of the longest window that is read."""
         self.panes, self.grouped, self.readers = panes, grouped, readers
+        self.foresees = not grouped and not panes.gaps
         self.counts: Ints = np.zeros(1, np.int64)
         self.answered: Ints = np.zeros(1, np.int64)
         """The counts up to which windows were answered."""
@@ -530,6 +574,10 @@ class ArrivalClock:
         self.counts = counts
         return place(*given, numbers, None, self.panes, groups, codes, NEVER)
 
+    def lateness_for(self, time: int) -> int:
+        """No arrival is late."""
+        return 0
+
     def observe(self, read: ReadBatch) -> None:
         """Arrivals were counted when they were placed."""
 
@@ -554,10 +602,10 @@ class ArrivalClock:
         """Note arrivals that pass nothing."""
         self.answered = target
 
-    def seals(self, target: Ints) -> Callable[[Runs], Mask]:
-        """Which runs belong to panes that their groups have filled."""
+    def split(self, open_panes: OpenPanes, target: Ints, apart: bool) -> SplitPanes:
+        """Cut off the panes that their groups have filled, which are in no common order."""
         upto = self.panes.pane_of(target)
-        return lambda runs: runs.stamp < upto[runs.group]
+        return open_panes.split(lambda runs: runs.stamp < upto[runs.group])
 
     def advance(
         self, target: Ints, sealed: Sequence[Runs], elsewhere: Ints = _NONE
@@ -594,6 +642,10 @@ class ArrivalClock:
         group = codes.astype(np.int32) if self.grouped else None
         return Windows(np.arange(len(first)), first, end, ranks, group)
 
+    def oldest_pane(self, last: Windows) -> int:
+        """Groups that count their arrivals are never forgotten."""
+        return NEVER
+
     def totals(self) -> Totals:
         """What adds up the weight of panes."""
         return ArrivalTotals(self.panes)
@@ -601,9 +653,7 @@ class ArrivalClock:
     # Few rows ----------------------------------------------------------------------------------
 
     def glimpse(self, ticks: Ints | None, counting: Ints | None, rows: int) -> ClockPreview | None:
-        """What so many rows would do; None if there are groups."""
-        if self.grouped:
-            return None
+        """What so many rows would do."""
         return ClockPreview(int(self.panes.pane_of(self.counts[0])), 0, self.counts + rows)
 
     def accept(self, glimpse: ClockPreview) -> int:
@@ -611,6 +661,15 @@ class ArrivalClock:
         first = int(self.counts[0])
         self.counts = self.answered = glimpse.target
         return first
+
+    def place_accepted(
+        self, batch: pa.RecordBatch, axis: TimeAxis | None, groups: GroupTable, first: int
+    ) -> Rows:
+        """Rows that were accepted, by pane; ``first`` is the arrival number of the first."""
+        arrivals = Arrivals(first, batch.num_rows)
+        placement = place("", batch, arrivals, None, self.panes, groups, None, NEVER)
+        assert placement.rows is not None
+        return placement.rows
 
     # State -------------------------------------------------------------------------------------
 

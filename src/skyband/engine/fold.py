@@ -35,7 +35,6 @@ from skyband.engine.open_panes import OpenPanes
 from skyband.engine.per_group import make_synopsis
 from skyband.panes import Panes
 from skyband.query.base import Query
-from skyband.window import CountWindow, TimeWindow
 
 __all__ = [
     "Fold",
@@ -72,7 +71,7 @@ def fold_key(query: Query) -> str | None:
     The algorithm must declare ``many_readers``. Windows with gaps leave out rows by their size.
     """
     window = query.window
-    if not isinstance(window, TimeWindow | CountWindow) or query.sources:
+    if window.sort != "sized" or query.sources:
         return None
     panes, model = window.panes, model_of(query)
     if panes.gaps or not model.many_readers or (query.groups and not model.many_groups):
@@ -204,15 +203,16 @@ class Fold:
         judge: Callable[[Faults], None],
         sources: Sequence[str],
         idle: float | None = None,
+        joins: int | None = None,
     ) -> None:
-        """The synopsis serves all queries; see ``readers.widest``."""
+        """The synopsis serves all queries; see ``widest``. For the rest, see ``clock_for``."""
         self.query = synopsis.query
         self.judge = judge
         """Called with the rows that ``admit`` found bad; raises unless they are to be skipped."""
         self.synopsis = synopsis
         self.groups = groups
         self.panes = self.query.window.panes
-        self.clock = clock_for(self.query, queries, sources, idle)
+        self.clock = clock_for(self.query, queries, sources, idle, joins)
         self.live = LiveGroups(groups)
         self.open = OpenPanes(synopsis.combine)
         self.totals = self.clock.totals()
@@ -277,8 +277,7 @@ class Fold:
         if not len(elsewhere) and not self.clock.passes(target, self.open.least):
             self.clock.settle(target)
             return None  # most small pushes end here
-        apart = not self.synopsis.admits and not self.clock.own_windows
-        ahead, whole, rest = self.open.split(self.clock.seals(target), apart)
+        ahead, whole, rest = self.clock.split(self.open, target, not self.synopsis.admits)
         admitted, faults = self._admitted(whole)
         sealed = [runs for runs in (ahead, admitted) if runs is not None]
         due = self.clock.advance(target, sealed, elsewhere)
@@ -358,7 +357,7 @@ class Fold:
         totals = self.totals.of(windows)
         later = self.open.waiting is not None  # small pushes, of whose answers few may be read
         answers = answers_of(reader.shape, runs, windows, edges, totals, reader.last, later)
-        reader.last = reader.last | answers.last() if self.clock.own_windows else answers.last()
+        reader.last = reader.last | answers.last()
         reader.windows_out += len(answers)
         return answers
 
@@ -375,9 +374,7 @@ class Fold:
         group = None if some[0].group is None else some[0].group[-1:]
         last = Windows(number, *edges, some[0].ranks, group)
         self.totals.expire(last)
-        if self.clock.own_windows:
-            return  # groups of a count window are never forgotten
-        gone = self.live.expired(int(last.first[0]))
+        gone = self.live.expired(self.clock.oldest_pane(last))
         if gone is not None:
             if len(gone):
                 self.synopsis.forget(gone)
@@ -443,10 +440,9 @@ class Fold:
             self.synopsis.saved_runs(runs, sealed=False)
             taking = self.clock.sealed_of(runs.group)
             require((runs.stamp >= taking).all(), "an open pane that is sealed")
-        if not self.clock.own_windows:
-            self.synopsis.check_sealed(arrays["total_keys"])
-        self.synopsis.bounds_of_saved = None
         self.totals.restore(arrays["total_keys"], arrays["totals"], self.open)
+        self.synopsis.check_sealed(self.totals.stamps)
+        self.synopsis.bounds_of_saved = None
         for i, (reader, saved) in enumerate(zip(self.readers, header["readers"], strict=True)):
             reader.windows_out = whole(saved["windows_out"])
             of = saved["last"]

@@ -26,7 +26,6 @@ from skyband.errors import DataError, QueryError, SchemaError
 from skyband.kernels.scan import is_sorted
 from skyband.query.base import Query
 from skyband.query.expressions import Call, columns_of, parse
-from skyband.window import CountWindow
 
 __all__ = [
     "CHUNK_ROWS",
@@ -256,10 +255,9 @@ class Intake:
         """Sources that will send nothing at all."""
         self.untyped: dict[str, pa.Schema] = {}
         """Columns of sources that have sent only empty batches without types so far."""
-        self.limits: TimeLimits | None = None
-        """The times that the engine can hold; rows outside are bad. None for count windows."""
-        if not isinstance(query.window, CountWindow):
-            self.limits = TimeLimits(*query.window.reach)
+        reach = query.window.reach
+        self.limits = None if reach is None else TimeLimits(*reach)
+        """The times that the engine can hold; rows outside are bad. None if times do not matter."""
         self.values: tuple[ValueTest, ...] = ()
         """Tests of values that answers show."""
 
@@ -269,10 +267,8 @@ class Intake:
         Nobody knows what integer times count, so these may be any.
         """
         self.values = limits.values
-        window = self.query.window
-        if limits.ahead is None or isinstance(window, CountWindow) or window.integer:
+        if limits.ahead is None or self.limits is None or self.query.window.integer:
             return
-        assert self.limits is not None
         latest = int(clock * 1e6) + limits.ahead
         self.limits = replace(self.limits, latest=latest, ahead=limits.told)
 

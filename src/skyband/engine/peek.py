@@ -153,12 +153,12 @@ def _finished(fold: Fold, reader: Reader, windows: Windows) -> Runs | None:
 
 
 def _last_answer(fold: Fold, reader: Reader) -> dict[int, pa.Table]:
-    """The last answer; for a count window, the last answers of all groups, sorted by group."""
-    if not fold.groups.names or not fold.clock.own_windows:
-        return reader.last_tables
+    """The last answers of all groups that have windows of their own, sorted by group, as one."""
     ranks, last = fold.groups.ranks, reader.last_tables
+    if len(last) < 2:
+        return dict(zip((0,), last.values(), strict=False))
     tables = [last[group] for group in sorted(last, key=lambda g: int(ranks[g]))]
-    return {0: pa.concat_tables(tables)} if tables else {}
+    return {0: pa.concat_tables(tables)}
 
 
 def _as_one(answers: Answers, last: dict[int, pa.Table]) -> Answers:

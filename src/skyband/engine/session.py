@@ -15,7 +15,6 @@ import pyarrow as pa
 from skyband.answers.answer import Answers
 from skyband.contract.rows import Faults
 from skyband.data.group_table import GroupTable
-from skyband.engine.clock import TimeClock
 from skyband.engine.fold import Fold, Step, widest
 from skyband.engine.intake import Intake, as_table, refuse
 from skyband.engine.per_group import make_synopsis
@@ -270,7 +269,10 @@ class Session:
         self.rows["rows_late"] += placement.late
         if self.late_is_sorted:
             raise OutOfOrder
-        lateness = _lateness_for(self.query, fold, placement.earliest_late)
+        window = self.query.window
+        needed = fold.clock.lateness_for(placement.earliest_late)
+        text = str(needed) if window.integer else f"'{duration_text(needed)}'"
+        lateness = f"lateness={text}"
         if self.late_is_an_error and self.on_bad != "skip":
             raise _too_late(placement.late, lateness, source)
         if self.reason is None:
@@ -350,9 +352,8 @@ class Session:
             sources = self.query.sources if self.several else (ONLY,)
             groups = GroupTable(self.query.groups, next(iter(self.intake.bound.values())))
             readers = list(self.queries.values())
-            self.fold = Fold(readers, self.synopsis, groups, self._judge, sources, self.idle)
-            if self.joins is not None and isinstance(self.fold.clock, TimeClock):
-                self.fold.clock.join(self.joins)
+            times = sources, self.idle, self.joins
+            self.fold = Fold(readers, self.synopsis, groups, self._judge, *times)
         return self.fold
 
     def reset(self, known: Mapping[str, pa.Schema] | None = None) -> None:
@@ -424,15 +425,6 @@ class Session:
 def _end(source: str, fold: Fold) -> Step | None:
     fold.clock.ignored.add(source)
     return fold.begin()
-
-
-def _lateness_for(query: Query, fold: Fold, earliest: int) -> str:
-    """What a window needs to take a late row of this time: ``lateness='90 s'``."""
-    window, clock = query.window, fold.clock
-    assert isinstance(clock, TimeClock)
-    assert clock.watermark is not None
-    needed = clock.watermark + window.lateness_ticks - earliest
-    return f"lateness={needed}" if window.integer else f"lateness='{duration_text(needed)}'"
 
 
 def _too_late(count: int, lateness: str, source: str) -> DataError:
