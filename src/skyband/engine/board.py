@@ -12,8 +12,9 @@ import pyarrow as pa
 
 from skyband.answers.answer import Answers
 from skyband.answers.position import Position
+from skyband.data.columns import as_table, chunks_of
 from skyband.data.memo import one_batch
-from skyband.engine.intake import RowLimits, as_table, chunks_of
+from skyband.engine.intake import RowLimits
 from skyband.engine.peek import peek, position
 from skyband.engine.session import ONLY, Name, Session, Transaction, commit
 from skyband.errors import SchemaError
@@ -142,10 +143,8 @@ class BoardSession:
         return {name for names in each for name in (schema.names if names is None else names)}
 
     def _pushing(self, given: Sequence[Any]) -> Plan:
-        for session, data in zip(self.sessions, given, strict=True):
-            if data is not None:
-                with session.named():
-                    yield session, session.pushing(data)
+        pairs = zip(self.sessions, given, strict=True)
+        return [(session, session.pushing(data)) for session, data in pairs if data is not None]
 
     def end(self, source: str) -> list[Answers]:
         """One of several sources is exhausted, so it no longer holds the watermark back."""

@@ -4,8 +4,8 @@ A clock knows how far its stream has come. For time windows that is the watermar
 sources' marks (greatest time seen minus lateness). For count windows it is the number of arrivals
 of each group. Both have the same methods, so that nothing else asks which kind of window there is:
 
-    place       assign rows to panes; rows of sealed panes are late
-    observe     note how far a batch has brought its source
+    place       assign rows to panes, and note how far they bring their source; rows of sealed
+                panes are late
     target      how far the stream has come by all that was observed
     passes      whether going there seals a pane with rows or ends a window
     settle      go there if it does not
@@ -37,7 +37,14 @@ from skyband.engine.open_panes import (
     last_windows,
     totals_for,
 )
-from skyband.engine.placement import Arrivals, Placement, ReadBatch, codes_of, place, place_rows
+from skyband.engine.placement import (
+    NEVER,
+    Placement,
+    ReadBatch,
+    codes_of,
+    place_arrivals,
+    place_rows,
+)
 from skyband.errors import EngineError
 from skyband.kernels.arrange import arrival_numbers
 from skyband.panes import Panes, SidePanes
@@ -55,7 +62,6 @@ __all__ = [
     "windows_due",
 ]
 
-NEVER = int(np.iinfo(np.int64).min)
 _FAR = 1 << 62
 """More than any time, pane or window in a snapshot."""
 _BEYOND = int(np.iinfo(np.int64).max)
@@ -108,13 +114,12 @@ class Clock(Protocol):
         """The first pane of each of these groups that still takes rows."""
 
     def place(self, read: ReadBatch, axis: TimeAxis | None, groups: GroupTable) -> Placement: ...
-    def observe(self, read: ReadBatch) -> None: ...
     def target(self) -> Any: ...
     def final(self) -> Any: ...
     def passes(self, target: Any, least: int) -> bool: ...
     def settle(self, target: Any) -> None: ...
-    def split(self, open_panes: OpenPanes, target: Any, apart: bool) -> SplitPanes: ...
-    def advance(self, target: Any, sealed: Sequence[Runs], elsewhere: Ints) -> list[DueWindows]: ...
+    def split(self, open_panes: OpenPanes, target: Any) -> SplitPanes: ...
+    def advance(self, target: Any, sealed: Runs | None, elsewhere: Ints) -> list[DueWindows]: ...
     def glimpse(
         self, ticks: Ints | None, counting: Ints | None, rows: int
     ) -> ClockPreview | None: ...
@@ -241,11 +246,6 @@ class TimeClock:
     def sealed_of(self, groups: Codes) -> Any:
         return self.sealed
 
-    @property
-    def sealed_time(self) -> int:
-        """The time before which rows are late."""
-        return NEVER if self.watermark is None else int(self.panes.pane_start(self.sealed))
-
     def join(self, seen: int) -> int:
         """Begin with the first window that starts at or after ``seen``; return its number.
 
@@ -266,7 +266,12 @@ class TimeClock:
     # Rows --------------------------------------------------------------------------------------
 
     def place(self, read: ReadBatch, axis: TimeAxis | None, groups: GroupTable) -> Placement:
-        """Rows by pane and group, without late and unused rows."""
+        """Rows by pane and group, without late and unused rows; notes the greatest time."""
+        if read.greatest is not None:
+            before = self.seen[read.source]
+            self.seen[read.source] = read.greatest if before is None else max(before, read.greatest)
+            if self.idle is not None:
+                self._heard[read.source] = time.monotonic()
         since = self.panes.since
         if since is None or read.ticks is None or not bool((read.ticks < since).any()):
             return place_rows(read, axis, self.panes.of(read.source), groups, self.sealed)
@@ -281,15 +286,6 @@ class TimeClock:
         """The lateness of a window that would have taken a late row of this time."""
         assert self.watermark is not None
         return self.watermark + self.lateness - time
-
-    def observe(self, read: ReadBatch) -> None:
-        """Note the greatest time in a batch of a source."""
-        if read.greatest is None:
-            return
-        before = self.seen[read.source]
-        self.seen[read.source] = read.greatest if before is None else max(before, read.greatest)
-        if self.idle is not None:
-            self._heard[read.source] = time.monotonic()
 
     @property
     def greatest(self) -> int | None:
@@ -344,25 +340,25 @@ class TimeClock:
             return not len(self.filled)
         return self.panes.last_window_ending_by(watermark) <= self.answered
 
-    def split(self, open_panes: OpenPanes, target: int, apart: bool) -> SplitPanes:
+    def split(self, open_panes: OpenPanes, target: int) -> SplitPanes:
         """Cut off the open panes that this watermark seals; see ``OpenPanes.split``."""
         upto = int(self.panes.pane_of(target))
-        return open_panes.split(lambda runs: runs.stamp < upto, apart)
+        return open_panes.split(lambda runs: runs.stamp < upto)
 
     def advance(
-        self, target: int, sealed: Sequence[Runs], elsewhere: Ints = _NONE
+        self, target: int, sealed: Runs | None, elsewhere: Ints = _NONE
     ) -> list[DueWindows]:
         """Move the watermark past these panes; the windows due, for each reader.
 
         ``elsewhere`` are panes that have rows in other processes, if that decides what is answered.
         """
-        filled = np.concatenate([_NONE, *(r.stamp[run_starts(r.stamp)] for r in sealed)])
+        filled = _NONE if sealed is None else sealed.stamp[run_starts(sealed.stamp)]
         if len(elsewhere):
             upto = int(self.panes.pane_of(target))
             filled = np.union1d(filled, elsewhere[elsewhere < upto])
         lasts = None
         if isinstance(self.panes, SidePanes):
-            lasts = np.concatenate([_NONE, *(last_windows(self.panes, runs) for runs in sealed)])
+            lasts = _NONE if sealed is None else last_windows(self.panes, sealed)
         return [DueWindows(number) for number in self._due(target, filled, lasts)]
 
     def _due(self, watermark: int, filled: Ints, lasts: Ints | None) -> list[Ints]:
@@ -562,24 +558,20 @@ class ArrivalClock:
         rows = read.batch.num_rows
         if not rows:
             return Placement(None)
-        given = read.source, read.batch
         if not groups.names:
-            arrivals = Arrivals(int(self.counts[0]), rows)
+            first = int(self.counts[0])
             self.counts = self.counts + rows
-            return place(*given, arrivals, None, self.panes, groups, None, NEVER)
+            return place_arrivals(read, range(first, first + rows), self.panes, groups)
         codes = codes_of(read.batch, groups)
         self._reserve(groups.bound)
         counts = self.counts.copy()
         numbers = arrival_numbers(codes, counts)
         self.counts = counts
-        return place(*given, numbers, None, self.panes, groups, codes, NEVER)
+        return place_arrivals(read, numbers, self.panes, groups, codes)
 
     def lateness_for(self, time: int) -> int:
         """No arrival is late."""
         return 0
-
-    def observe(self, read: ReadBatch) -> None:
-        """Arrivals were counted when they were placed."""
 
     def target(self) -> Ints:
         """The arrivals so far."""
@@ -602,13 +594,13 @@ class ArrivalClock:
         """Note arrivals that pass nothing."""
         self.answered = target
 
-    def split(self, open_panes: OpenPanes, target: Ints, apart: bool) -> SplitPanes:
-        """Cut off the panes that their groups have filled, which are in no common order."""
+    def split(self, open_panes: OpenPanes, target: Ints) -> SplitPanes:
+        """Cut off the panes that their groups have filled."""
         upto = self.panes.pane_of(target)
         return open_panes.split(lambda runs: runs.stamp < upto[runs.group])
 
     def advance(
-        self, target: Ints, sealed: Sequence[Runs], elsewhere: Ints = _NONE
+        self, target: Ints, sealed: Runs | None, elsewhere: Ints = _NONE
     ) -> list[DueWindows]:
         """The windows that groups have completed, for each reader: they all end together."""
         before = np.zeros_like(target)
@@ -666,8 +658,9 @@ class ArrivalClock:
         self, batch: pa.RecordBatch, axis: TimeAxis | None, groups: GroupTable, first: int
     ) -> Rows:
         """Rows that were accepted, by pane; ``first`` is the arrival number of the first."""
-        arrivals = Arrivals(first, batch.num_rows)
-        placement = place("", batch, arrivals, None, self.panes, groups, None, NEVER)
+        read = ReadBatch("", batch, None, batch.num_rows, None, None, in_order=True)
+        numbers = range(first, first + batch.num_rows)
+        placement = place_arrivals(read, numbers, self.panes, groups)
         assert placement.rows is not None
         return placement.rows
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from skyband import registry
+from skyband.contract.capabilities import ReaderFold
 from skyband.engine.fold import fold_key, folds_of, model_of
 from skyband.query.base import Query
 from skyband.query.board import Board, board_of
@@ -46,7 +47,7 @@ def _lines(query: Query) -> list[str]:
     ((_, settings),) = query.spec()["window"].items()
     size = " ".join(window.words(settings))
     per_window = f"{panes.per_window} pane{'s' if panes.per_window > 1 else ''} per window"
-    remark = model.remark(query)
+    remark = model.remark(query) if hasattr(model, "remark") else ""
     told = [f"  {remark}"] if remark else []
     return [", ".join(words), f"  window {size}; {per_window}", *told]
 
@@ -70,6 +71,6 @@ def sharing_of(name: Any, queries: Mapping[Any, Query]) -> str:
         return f"shares one state with {others}, which differ only in k and in size"
     if fold_key(queries[name]) is not None:
         return "keeps its own state: no other query differs from it only in k and in window size"
-    if not model_of(queries[name]).many_readers:
+    if not issubclass(model_of(queries[name]), ReaderFold):
         return f"keeps its own state, as each query by {registry.choose(queries[name])} does"
     return "keeps its own state: this kind of window does not share"

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from itertools import compress, pairwise
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from skyband.arrays import Ints, Mask
+from skyband.arrays import Ints, Mask, Saved, State
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Runs, run_starts
 from skyband.data.flat_state import Form, admitted, require
-from skyband.data.packing import under
 from skyband.panes import DecayPanes, Panes, SidePanes
 
 __all__ = [
@@ -289,8 +288,8 @@ _MOST_STRETCHES = 64
 _BEYOND = int(np.iinfo(np.int64).max)
 
 
-SplitPanes = tuple[Runs | None, Runs | None, list[Runs]]
-"""Sealed panes in one or two parts, and the pieces that stay open; see ``OpenPanes.split``."""
+SplitPanes = tuple[Runs | None, list[Runs]]
+"""Sealed panes, and the pieces that stay open; see ``OpenPanes.split``."""
 
 
 class WaitingRows(Protocol):
@@ -376,12 +375,8 @@ class OpenPanes:
         """Drop all pieces."""
         self.pieces = []
 
-    def split(self, sealed: Callable[[Runs], Mask], apart: bool = False) -> SplitPanes:
-        """The sealed panes as one summary per (pane, group), and the pieces that stay open.
-
-        With ``apart``, the sealed panes may come in two parts, the first of which precedes the
-        second; otherwise the first is None.
-        """
+    def split(self, sealed: Callable[[Runs], Mask]) -> SplitPanes:
+        """The sealed panes as one summary per (pane, group), and the pieces that stay open."""
         done: list[Runs] = []
         rest: list[Runs] = []
         for runs in self.pieces:
@@ -395,23 +390,7 @@ class OpenPanes:
                 in_order = bool(mask[:upto].all())
                 done.append(runs.slice(0, upto) if in_order else runs.take(mask))
                 rest.append(runs.slice(upto, len(runs)) if in_order else runs.take(~mask))
-        if apart and len(done) > 1:
-            return *self._parted(done), rest
-        return None, self._combined(done) if done else None, rest
-
-    def _parted(self, pieces: list[Runs]) -> tuple[Runs | None, Runs]:
-        """The panes that several pieces share, combined, and the later panes of the last piece.
-
-        A batch usually shares only its first pane with earlier batches, so the rest of it, which is
-        long, is neither copied nor combined. The first result is None if splitting gains nothing.
-        """
-        *early, last = pieces
-        last = last.ordered()
-        common = max(int(runs.stamp.max()) for runs in early)
-        cut = int(np.searchsorted(last.stamp, common, side="right"))
-        if cut == len(last) or last.repeats.any():
-            return None, self._combined(pieces)
-        return self._combined([*early, last.slice(0, cut)]), last.slice(cut, len(last))
+        return self._combined(done) if done else None, rest
 
     def mark(self) -> tuple[Any, ...]:
         """What ``rewind`` goes back to; pieces are never changed, only replaced."""
@@ -471,19 +450,14 @@ class OpenPanes:
 
     # State -------------------------------------------------------------------------------------
 
-    def flat(self) -> tuple[list[Any], dict[str, npt.NDArray[Any]]]:
-        """Headers and flat arrays of the pieces; the blank one last."""
-        headers: list[Any] = []
-        arrays: dict[str, npt.NDArray[Any]] = {}
-        for i, runs in enumerate([*self.pieces, *([] if self.blank is None else [self.blank])]):
-            header, columns = runs.flat()
-            headers.append(header)
-            arrays |= {f"open{i}/{name}": array for name, array in columns.items()}
-        return headers, arrays
+    def state(self) -> State:
+        """The pieces as flat arrays; the blank one last."""
+        pieces = [*self.pieces, *([] if self.blank is None else [self.blank])]
+        return {f"{i}": np.frombuffer(runs.pack(), np.uint8) for i, runs in enumerate(pieces)}
 
-    def restore(self, headers: Sequence[Any], arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Restore what ``flat`` returned."""
-        runs = [Runs.from_flat(h, under(arrays, f"open{i}/")) for i, h in enumerate(headers)]
+    def restore(self, arrays: Saved) -> None:
+        """Restore what ``state`` returned."""
+        runs = [Runs.unpack(arrays[f"{i}"].tobytes())[0] for i in range(len(arrays))]
         self.pieces, self.blank = runs[:-1], (runs[-1] if runs else None)
         self._settled = sum(_rows(each) for each in self.pieces)
 

@@ -19,6 +19,7 @@ from skyband import registry
 from skyband.answers.answer import Answers
 from skyband.answers.position import Position
 from skyband.answers.tables import answers_of
+from skyband.contract.capabilities import IdRanking
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Runs
 from skyband.data.columns import output_type
@@ -54,7 +55,9 @@ def position(fold: Fold | None, place: int, id_: Any, group: Any) -> Position | 
     """The position of an id in its group over the window that ``peek`` reads; None if not live."""
     fold = _started(fold)
     reader = fold.readers[place]
-    _refuse_position(fold, reader)
+    ranking = fold.synopsis
+    if not isinstance(ranking, IdRanking):
+        raise _no_positions(reader)
     _refuse_unsealed(fold)
     code = _group(fold, group)
     windows = fold.clock.sealed_windows(reader.panes.size, fold.groups)
@@ -68,7 +71,7 @@ def position(fold: Fold | None, place: int, id_: Any, group: Any) -> Position | 
     if any(column.null_count for column in key):
         return None
     first, end = int(windows.first[own[0]]), int(windows.end[own[0]])
-    found = fold.synopsis.position(first, end, code, key)
+    found = ranking.position(first, end, code, key)
     return None if found is None else Position(*found)
 
 
@@ -110,20 +113,18 @@ def _refuse_unsealed(fold: Fold) -> None:
         raise EngineError(f"there is nothing to see yet: no pane has been sealed{unseen}")
 
 
-def _refuse_position(fold: Fold, reader: Reader) -> None:
-    if fold.synopsis.positions:
-        return
+def _no_positions(reader: Reader) -> EngineError:
     query: Any = reader.query
     kind, name = query.kind, registry.choose(query)
     if kind == "TopK" and query.distinct is not None:
-        raise EngineError(f"{name} keeps no positions; use a TimeWindow or a CountWindow")
+        return EngineError(f"{name} keeps no positions; use a TimeWindow or a CountWindow")
     if kind == "TopK":
-        raise EngineError(
+        return EngineError(
             f"{name} ranks rows, so an id has no position; use distinct='best' or distinct='latest'"
         )
     if kind == "HeavyHitters":
-        raise EngineError(f"{name} does not know the count of every item; use algorithm='exact'")
-    raise EngineError(
+        return EngineError(f"{name} does not know the count of every item; use algorithm='exact'")
+    return EngineError(
         f"{kind} does not know the position of every id; HeavyHitters(algorithm='exact') and "
         "TopK(distinct=...) do"
     )

@@ -153,7 +153,7 @@ def row_buffer_for(session: Session) -> RowBuffer | None:
     assert fold is not None
     if session.several or session.idle is not None or _ONLY not in intake.bound:
         return None
-    tests = session.synopsis.quick_tests(_ONLY)
+    tests = intake.value_tests(_ONLY)
     if intake.filters[_ONLY].computed or tests is None or not fold.clock.foresees:
         return None
     return RowBuffer(session)
@@ -228,7 +228,7 @@ class RowBuffer:
             session.bind(_ONLY, schema)
         except SchemaError:
             return  # the general way says so
-        tests = session.synopsis.quick_tests(_ONLY)
+        tests = session.intake.value_tests(_ONLY)
         assert tests is not None
         names = session.synopsis.schemas[_ONLY].names
         kinds = [output_type(schema.field(name).type) for name in names]

@@ -13,10 +13,12 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from skyband.answers.answer import Answers
+from skyband.contract.capabilities import PositionTracking
 from skyband.contract.rows import Faults
+from skyband.data.columns import as_table
 from skyband.data.group_table import GroupTable
 from skyband.engine.fold import Fold, Step, widest
-from skyband.engine.intake import Intake, as_table, refuse
+from skyband.engine.intake import Intake, refuse
 from skyband.engine.per_group import make_synopsis
 from skyband.engine.placement import Placement, ReadBatch
 from skyband.engine.row_buffer import RowBuffer, row_buffer_for
@@ -190,7 +192,7 @@ class Session:
         self.synopsis = make_synopsis(self.query, list(self.queries.values()))
         self.intake = Intake(self.query, self.synopsis)
         self._buffer: tuple[RowBuffer | None] | None = None
-        if self.positions:
+        if self.positions and isinstance(self.synopsis, PositionTracking):
             self.synopsis.track_positions()
 
     def place_of(self, name: Name) -> int:
@@ -201,10 +203,11 @@ class Session:
 
     def pushing(self, data: Any) -> Transaction | None:
         """Read a batch, or a mapping from source to batch; rows are taken by the transaction."""
-        batches = self.read(self.by_source(data))
-        for each in batches:
-            if each.faults is not None and self.on_bad == "raise":
-                refuse(each.faults)
+        with self.named():
+            batches = self.read(self.by_source(data))
+            for each in batches:
+                if each.faults is not None and self.on_bad == "raise":
+                    refuse(each.faults)
         return Transaction(self, self.start(), partial(self._take, batches)) if batches else None
 
     @property
@@ -260,7 +263,6 @@ class Session:
                 self.rows["rows_unused"] += placement.late  # from before its first window
             elif placement.late:
                 self._note_late(fold, placement, each.source)
-            clock.observe(each)
         for runs in summaries:
             fold.take(runs)
         return fold.begin()

@@ -21,6 +21,7 @@ import pyarrow as pa
 from skyband import registry
 from skyband.answers.changes import Kinds, changes_schema
 from skyband.answers.tables import Shape, answer_schema
+from skyband.contract.capabilities import PaneComparing
 from skyband.contract.rows import Faults
 from skyband.contract.synopsis import Synopsis
 from skyband.data.group_table import GroupTable
@@ -290,7 +291,8 @@ class BoardPlan:
             assert intake.limits is not None
             spark = TimeLimits(0, (_LAST_MS + 1) * first.tick_ms - 1, _EARLY, _FAR)
             intake.limits = spark.within(intake.limits)
-            intake.synopsis.foresee_late_rows()
+            if isinstance(intake.synopsis, PaneComparing):
+                intake.synopsis.foresee_late_rows()
         # The clock is that of the process: a batch that is done again may be judged a little later.
         intake.limit(first.limits, time.time())
         for source, schema in first.schemas.items():

@@ -44,7 +44,6 @@ class SkybandTopK(TopKSynopsis):
 
     many_groups = True
     shortens = True
-    many_readers = True
     saved_parts = (("payload/", "payload"),)
 
     def __init__(self, query: TopK) -> None:
@@ -99,7 +98,7 @@ class SkybandTopK(TopKSynopsis):
 
     def fold_readers(self, panes: Runs, windows: Sequence[Windows]) -> list[Runs | None]:
         if len(windows) == 1 and self.served[0].k == self.query.k:
-            return super().fold_readers(panes, windows)
+            return [self.fold(panes, windows[0])]
         if self.alone is not None:
             answers = self.alone.fold(panes, windows)
             return [_first(runs, q.k) for runs, q in zip(answers, self.served, strict=True)]
@@ -197,7 +196,7 @@ class SkybandTopK(TopKSynopsis):
         self.band = kernel.Skyband.from_arrays(self.query.k, **own)
         super().restore(arrays)
         require(self.payload.has(self.band.slots()), "a row has no slot")
-        self.check_sealed(own["rows"][:, PANE])
+        self._check_sealed(own["rows"][:, PANE])
 
     def stats(self) -> dict[str, int | float]:
         if self.alone is not None:
