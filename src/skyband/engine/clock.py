@@ -56,7 +56,6 @@ __all__ = [
     "ArrivalClock",
     "Clock",
     "ClockPreview",
-    "DueWindows",
     "TimeClock",
     "clock_for",
     "windows_due",
@@ -68,13 +67,6 @@ _BEYOND = int(np.iinfo(np.int64).max)
 _MOST_WINDOWS = 1 << 28
 """How many windows one push may answer; their numbers alone take 2 GB."""
 _NONE = np.zeros(0, np.int64)
-
-
-class DueWindows(NamedTuple):
-    """Windows to answer now: their numbers and, if each group has its own windows, the groups."""
-
-    number: Ints
-    group: Codes | None = None
 
 
 class ClockPreview(NamedTuple):
@@ -119,7 +111,9 @@ class Clock(Protocol):
     def passes(self, target: Any, least: int) -> bool: ...
     def settle(self, target: Any) -> None: ...
     def split(self, open_panes: OpenPanes, target: Any) -> SplitPanes: ...
-    def advance(self, target: Any, sealed: Runs | None, elsewhere: Ints) -> list[DueWindows]: ...
+    def advance(
+        self, target: Any, sealed: Runs | None, groups: GroupTable, elsewhere: Ints
+    ) -> list[Windows]: ...
     def glimpse(
         self, ticks: Ints | None, counting: Ints | None, rows: int
     ) -> ClockPreview | None: ...
@@ -130,7 +124,6 @@ class Clock(Protocol):
     def lateness_for(self, time: int) -> int: ...
     def oldest_pane(self, last: Windows) -> int: ...
     def totals(self) -> Totals: ...
-    def windows(self, due: DueWindows, panes: Panes, ranks: Ints) -> Windows: ...
     def sealed_windows(self, size: int, groups: GroupTable) -> Windows: ...
     def keep_readers(self, kept: Sequence[int]) -> None: ...
     def copied(self) -> Clock: ...
@@ -151,7 +144,7 @@ def clock_for(
     """
     window, panes = widest.window, [query.window.panes for query in readers]
     if isinstance(window, CountWindow):
-        return ArrivalClock(window.panes, bool(widest.groups), len(panes))
+        return ArrivalClock(window.panes, bool(widest.groups), panes)
     clock = TimeClock(window.panes, window.lateness_ticks, sources, idle, panes)
     if joins is not None:
         clock.join(joins)
@@ -346,8 +339,8 @@ class TimeClock:
         return open_panes.split(lambda runs: runs.stamp < upto)
 
     def advance(
-        self, target: int, sealed: Runs | None, elsewhere: Ints = _NONE
-    ) -> list[DueWindows]:
+        self, target: int, sealed: Runs | None, groups: GroupTable, elsewhere: Ints = _NONE
+    ) -> list[Windows]:
         """Move the watermark past these panes; the windows due, for each reader.
 
         ``elsewhere`` are panes that have rows in other processes, if that decides what is answered.
@@ -359,7 +352,12 @@ class TimeClock:
         lasts = None
         if isinstance(self.panes, SidePanes):
             lasts = _NONE if sealed is None else last_windows(self.panes, sealed)
-        return [DueWindows(number) for number in self._due(target, filled, lasts)]
+        due = self._due(target, filled, lasts)
+        ranks = _NONE if sealed is None and not any(map(len, due)) else groups.ranks
+        return [
+            Windows(number, panes.first_pane(number), panes.end_pane(number), ranks)
+            for panes, number in zip(self.readers, due, strict=True)
+        ]
 
     def _due(self, watermark: int, filled: Ints, lasts: Ints | None) -> list[Ints]:
         self.watermark = watermark
@@ -387,10 +385,6 @@ class TimeClock:
         if not self.panes.sized:
             self.filled = self.filled[:1]  # rows never leave, so the first pane says it all
         return due
-
-    def windows(self, due: DueWindows, panes: Panes, ranks: Ints) -> Windows:
-        """The windows that are due, in panes."""
-        return Windows(due.number, panes.first_pane(due.number), panes.end_pane(due.number), ranks)
 
     def sealed_windows(self, size: int, groups: GroupTable) -> Windows:
         """The window of this size, or a shorter one, that ends with the last sealed pane."""
@@ -527,9 +521,10 @@ class ArrivalClock:
     waiting = False
     started = True
 
-    def __init__(self, panes: Panes, grouped: bool = False, readers: int = 1) -> None:
-        """``panes`` are those of the longest window that is read."""
-        self.panes, self.grouped, self.readers = panes, grouped, readers
+    def __init__(self, panes: Panes, grouped: bool = False, readers: Sequence[Panes] = ()) -> None:
+        """See ``TimeClock``."""
+        self.panes, self.grouped = panes, grouped
+        self.readers = tuple(readers or (panes,))
         self.foresees = not grouped and not panes.gaps
         self.counts: Ints = np.zeros(1, np.int64)
         self.answered: Ints = np.zeros(1, np.int64)
@@ -600,27 +595,28 @@ class ArrivalClock:
         return open_panes.split(lambda runs: runs.stamp < upto[runs.group])
 
     def advance(
-        self, target: Ints, sealed: Runs | None, elsewhere: Ints = _NONE
-    ) -> list[DueWindows]:
-        """The windows that groups have completed, for each reader: they all end together."""
+        self, target: Ints, sealed: Runs | None, groups: GroupTable, elsewhere: Ints = _NONE
+    ) -> list[Windows]:
+        """The windows that groups have completed, for each reader: they all end together.
+
+        Those with the same number come in the order of groups.
+        """
         before = np.zeros_like(target)
         before[: len(self.answered)] = self.answered
-        groups = np.flatnonzero(before != target)
+        codes = np.flatnonzero(before != target)
         self.answered = target
-        done = before[groups] // self.panes.slide
-        lengths = target[groups] // self.panes.slide - done
-        number, owner = expand(done + 1, lengths), np.repeat(groups, lengths)
-        return [DueWindows(number, owner.astype(np.int32))] * self.readers
-
-    def windows(self, due: DueWindows, panes: Panes, ranks: Ints) -> Windows:
-        """The windows that are due, in panes; those that end together in the order of groups."""
-        number, owner = due
-        assert owner is not None
+        done = before[codes] // self.panes.slide
+        lengths = target[codes] // self.panes.slide - done
+        number, owner = expand(done + 1, lengths), np.repeat(codes, lengths).astype(np.int32)
+        ranks = _NONE if sealed is None and not len(number) else groups.ranks
         if self.grouped:
             order = np.lexsort((ranks[owner], number))
             number, owner = number[order], owner[order]
-        edges = panes.first_pane(number), panes.end_pane(number)
-        return Windows(number, *edges, ranks, owner if self.grouped else None)
+        group = owner if self.grouped else None
+        return [
+            Windows(number, panes.first_pane(number), panes.end_pane(number), ranks, group)
+            for panes in self.readers
+        ]
 
     def sealed_windows(self, size: int, groups: GroupTable) -> Windows:
         """For each group, the window of this size that ends with its last full pane."""
@@ -668,7 +664,7 @@ class ArrivalClock:
 
     def keep_readers(self, kept: Sequence[int]) -> None:
         """Go on with some of the readers only."""
-        self.readers = len(kept)
+        self.readers = tuple(self.readers[i] for i in kept)
 
     def copied(self) -> ArrivalClock:
         """An independent copy of this clock; arrays are never changed, only replaced."""

@@ -289,15 +289,10 @@ class Fold:
             return None  # most small pushes end here
         whole, rest = self.clock.split(self.open, target)
         sealed, faults = self._admitted(whole)
-        due = self.clock.advance(target, sealed, elsewhere)
+        windows = self.clock.advance(target, sealed, self.groups, elsewhere)
         self.open.keep(rest)
-        if sealed is None and not any(len(each.number) for each in due):
+        if sealed is None and not any(map(len, windows)):
             return None
-        ranks = self.groups.ranks
-        windows = [
-            self.clock.windows(each, reader.panes, ranks)
-            for each, reader in zip(due, self.readers, strict=True)
-        ]
         self.totals.add(sealed)
         mended = None if faults is None else sealed
         # If there is no blank either, this fold was restored after its last pane had expired.
