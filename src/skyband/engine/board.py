@@ -10,8 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from skyband.answers.answer import Answers
-from skyband.answers.position import Position
+from skyband.answers.answer import Answers, Position
 from skyband.data.columns import as_table, chunks_of
 from skyband.data.memo import one_batch
 from skyband.engine.intake import RowLimits

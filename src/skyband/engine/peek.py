@@ -16,8 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from skyband import registry
-from skyband.answers.answer import Answers
-from skyband.answers.position import Position
+from skyband.answers.answer import Answers, Position
 from skyband.answers.tables import answers_of
 from skyband.contract.capabilities import IdRanking
 from skyband.contract.rows import Windows
