@@ -33,8 +33,7 @@ from skyband.query import (
 from skyband.window import CountWindow, DecayWindow, LandmarkWindow, TimeWindow
 
 if TYPE_CHECKING:
-    from skyband.answers.answer import Answer
-    from skyband.answers.position import Position
+    from skyband.answers.answer import Answer, Position
     from skyband.embedded.live_view import live
     from skyband.embedded.monitor import Monitor
     from skyband.embedded.run import rank, watch
@@ -74,7 +73,7 @@ __all__ = [
 _ENGINES = {
     "Answer": "skyband.answers.answer",
     "Monitor": "skyband.embedded.monitor",
-    "Position": "skyband.answers.position",
+    "Position": "skyband.answers.answer",
     "Source": "skyband.embedded.sources",
     "explain": "skyband.engine.explain",
     "live": "skyband.embedded.live_view",

@@ -120,6 +120,13 @@ class Panes:
         """The greatest window number whose end is at or before ``position``."""
         return int((position - self.offset) // self.slide)
 
+    def first_window_from(self, position: int) -> int | None:
+        """The first window that starts at or after a position of a stream that already runs.
+
+        None if who joins a stream counts positions of its own.
+        """
+        return self.last_window_ending_by(position + self.size - 1) + 1
+
     def first_window_of(self, pane: Any) -> Any:
         """The first window that covers the pane; for a pane in a gap, the first that ends later."""
         return pane // self.per_slide + 1
@@ -138,6 +145,9 @@ class ArrivalPanes(Panes):
 
     def first_pane(self, window: Any) -> Any:
         return np.maximum(Panes.first_pane(self, window), 0)
+
+    def first_window_from(self, position: int) -> int | None:
+        return None
 
 
 @dataclass(frozen=True, slots=True)

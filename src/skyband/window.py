@@ -197,6 +197,15 @@ class EventWindow:
         low, high = _TICKS if self.integer else _CALENDAR
         return low + margin, high - margin
 
+    def words(self, settings: Mapping[str, Any]) -> list[str]:
+        """This window in words; ``settings`` are those of ``Query.spec``."""
+        size = settings.get("size")
+        words = [] if size is None else [str(size)]
+        if settings.get("slide") is not None:
+            words += ["every", str(settings["slide"])]
+        others = {n: v for n, v in settings.items() if n not in ("size", "slide") and v}
+        return words + [f"{name} {value}" for name, value in others.items()]
+
     def ticks(self, value: Duration, what: str) -> int:
         """Convert a duration to this window's ticks (microseconds, or plain integers)."""
         if self.integer:
@@ -275,6 +284,12 @@ class SideWindows(EventWindow, Mapping[str, TimeWindow]):
         sizes = tuple(self.sizes.items())
         cut = SidePanes(max(self.sizes.values()), panes.slide, panes.offset, sizes)
         self._set(cut, one.lateness_ticks, one.integer)
+
+    def words(self, settings: Mapping[str, Any]) -> list[str]:
+        windows = [each["time"] for each in settings.values()]
+        sizes = [f"{side} {each['size']}" for side, each in zip(settings, windows, strict=True)]
+        one = windows[0] | {"size": " and ".join(sizes)}
+        return super().words(one | {"slide": one["slide"] or windows[0]["size"]})
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -402,6 +417,8 @@ class CountWindow:
     sort: ClassVar[str] = "sized"
     lateness_ticks: ClassVar[int] = 0
     integer: ClassVar[bool] = True
+    reach: ClassVar[None] = None
+    """Times of rows do not matter."""
 
     def __post_init__(self) -> None:
         slide = self.size if self.slide is None else self.slide
@@ -415,6 +432,10 @@ class CountWindow:
                 raise QueryError(f"{name} must be positive, not {value!r}")
             _fits(name, value)
         object.__setattr__(self, "panes", ArrivalPanes(int(self.size), int(slide)))
+
+    def words(self, settings: Mapping[str, Any]) -> list[str]:
+        """As ``EventWindow.words``."""
+        return [f"the last {self.panes.size:,} arrivals, every {self.panes.slide:,}"]
 
     def ticks(self, value: Duration, what: str) -> int:
         """Check a number of arrivals, which is this window's unit."""

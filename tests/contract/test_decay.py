@@ -263,8 +263,8 @@ def test_refusals() -> None:
     assert seen.table["decayed"].to_pylist() == pytest.approx([2**-5])
 
 
-def test_spec_round_trip_and_old_fingerprints() -> None:
-    """A query over a sized window keeps the fingerprint that it had before."""
+def test_spec_round_trip() -> None:
+
     old = sb.TopK(k=10, score="x", time="ts", window=sb.TimeWindow("1 minute"))
     assert old.spec()["window"] == {
         "time": {"size": "1 minute", "slide": None, "lateness": 0, "offset": 0}

@@ -12,7 +12,6 @@ import pytest
 import oracle
 import skyband as sb
 from skyband import registry
-from skyband.query import from_spec
 from support import conformance, streams
 
 WINDOW = oracle.TimeWindow(40, 5)
@@ -209,11 +208,3 @@ def test_what_every_answer_keeps_anyway_may_be_asked_of_any_algorithm() -> None:
     fused = sb.FusedTopK(k=1, id="i", stream="s", value="v", streams=("a",), returns=False,
                          recurrences="estimate", window=window)  # fmt: skip
     assert registry.choose(fused) == "sla"
-
-
-def test_a_query_that_0_1_wrote_down_loses_what_0_1_ignored() -> None:
-    window = sb.CountWindow(9, 9)
-    query = sb.HeavyHitters(k=2, item="item", window=window, algorithm="fsw", capacity=9)
-    assert from_spec(query.spec() | {"ratio": 4}) == query
-    spec = sb.HeavyHitters(k=2, item="item", weight="w", window=window).spec()
-    assert from_spec(spec | {"filter_bits": 64}).fingerprint == from_spec(spec).fingerprint

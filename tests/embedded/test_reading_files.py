@@ -17,10 +17,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import skyband as sb
+from skyband.data.columns import chunks_of
 from skyband.embedded import formats, text_files
 from skyband.embedded import read_ahead as ahead
 from skyband.embedded.sources import batches_of
-from skyband.engine.intake import chunks_of
 from skyband.engine.session import Session
 from support.files import QUERY, TABLE, WANT, WINDOW, write
 

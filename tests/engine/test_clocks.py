@@ -23,6 +23,9 @@ def sealed_panes(*panes: int) -> Runs:
     return Runs(np.array(panes, np.int64), np.zeros(len(panes), np.int32), {})
 
 
+NOBODY = GroupTable([], pa.schema([]))
+
+
 def seen(source: str, greatest: int) -> ReadBatch:
     none = pa.RecordBatch.from_pydict({"t": pa.array([], pa.int64())})
     return ReadBatch(source, none, None, 1, None, greatest, in_order=True)
@@ -50,7 +53,7 @@ def test_windows_are_due_once(
         sealed = int(panes.pane_of(watermark))
         fresh = [low] if rows and low < sealed and panes.used(np.array([low]))[0] else []
         filled += fresh
-        (now,) = clock.advance(watermark, [sealed_panes(*fresh)])
+        (now,) = clock.advance(watermark, sealed_panes(*fresh), NOBODY)
         due += now.number.tolist()
         assert clock.sealed == sealed
         upto = panes.last_window_ending_by(watermark)
@@ -84,24 +87,24 @@ def test_windows_due_begin_after_those_answered() -> None:
 def test_the_slowest_source_holds_the_watermark() -> None:
     clock = TimeClock(Panes(10, 5), 3, ["a", "b"])
     assert (clock.target(), clock.greatest, clock.final()) == (None, None, None)
-    clock.observe(seen("a", 20))
+    clock.place(seen("a", 20), None, NOBODY)
     assert (clock.target(), clock.greatest) == (None, 20)
-    clock.observe(seen("b", 12))
-    clock.observe(seen("a", 15))
+    clock.place(seen("b", 12), None, NOBODY)
+    clock.place(seen("a", 15), None, NOBODY)
     assert (clock.target(), clock.greatest) == (9, 20)
     clock.ignored.add("b")
     assert clock.target() == 17
     clock.ignored.add("a")
     assert clock.target() == 17  # with nobody to wait for, the greatest time counts
-    clock.advance(19, [])
+    clock.advance(19, None, NOBODY)
     assert clock.target() == 19
 
 
 def test_the_last_watermark_is_the_end_after_the_last_row() -> None:
     clock = TimeClock(Panes(10, 5), 3, ["a"])
-    clock.observe(seen("a", 20))
+    clock.place(seen("a", 20), None, NOBODY)
     assert clock.final() == 25
-    clock.advance(30, [])
+    clock.advance(30, None, NOBODY)
     assert clock.final() == 30
     unseen = TimeClock(Panes(10, 5), 3, ["a"])
     unseen.watermark = 4
@@ -111,7 +114,7 @@ def test_the_last_watermark_is_the_end_after_the_last_row() -> None:
 def test_a_copy_goes_its_own_way() -> None:
     clock = TimeClock(Panes(10, 5), 3, ["a", "b"])
     other = clock.copied()
-    other.observe(seen("a", 4))
+    other.place(seen("a", 4), None, NOBODY)
     other.ignored.add("b")
     assert clock.seen == {"a": None, "b": None}
     assert clock.ignored == set()
@@ -120,14 +123,14 @@ def test_a_copy_goes_its_own_way() -> None:
 def test_readers_of_different_sizes_have_their_own_empty_windows() -> None:
     long, short = Panes(6, 2), Panes(2, 2)
     clock = TimeClock(long, 0, ["a"], readers=[long, short])
-    due = clock.advance(20, [sealed_panes(1)])
+    due = clock.advance(20, sealed_panes(1), NOBODY)
     assert [each.number.tolist() for each in due] == [[2, 3, 4, 5], [2, 3]]
     clock.keep_readers([1])
-    assert [each.number.tolist() for each in clock.advance(22, [])] == [[]]
+    assert [each.number.tolist() for each in clock.advance(22, None, NOBODY)] == [[]]
 
 
 def test_arrivals_of_each_group() -> None:
-    clock = ArrivalClock(Panes(6, 3), grouped=True, readers=2)
+    clock = ArrivalClock(Panes(6, 3), grouped=True, readers=[Panes(6, 3)] * 2)
     groups = GroupTable(["g"], pa.schema([("g", pa.string())]))
 
     def arrive(*names: str) -> list[tuple[int, str]]:
@@ -136,9 +139,11 @@ def test_arrivals_of_each_group() -> None:
             ReadBatch("", batch, None, len(names), None, None, in_order=False), None, groups
         )
         assert clock.passes(clock.target(), 0)
-        first, second = clock.advance(clock.target(), [])
-        assert first == second
+        first, second = clock.advance(clock.target(), None, groups)
         assert first.group is not None
+        assert second.group is not None
+        assert first.number.tolist() == second.number.tolist()
+        assert first.group.tolist() == second.group.tolist()
         keys = groups.gather(first.group)[0].to_pylist()
         return list(zip(first.number.tolist(), keys, strict=True))
 

@@ -208,7 +208,7 @@ def test_an_error_while_a_window_ends_leaves_the_waiting_rows(
         def fails(*_: Any) -> Any:
             raise RuntimeError("no memory, say")
 
-        patch.setattr(SkybandTopK, "fold", fails)
+        patch.setattr(SkybandTopK, "fold_readers", fails)
         with pytest.raises(RuntimeError):
             monitor.push(later)
     buffer = monitor.session.buffer
@@ -238,7 +238,7 @@ def test_an_error_after_too_many_rows_waited_leaves_them(monkeypatch: pytest.Mon
         def fails(*_: Any) -> Any:
             raise RuntimeError("no memory, say")
 
-        patch.setattr(SkybandTopK, "fold", fails)
+        patch.setattr(SkybandTopK, "fold_readers", fails)
         with pytest.raises(RuntimeError):
             monitor.push(pieces[3])
     (answer,) = monitor.push(pieces[3])

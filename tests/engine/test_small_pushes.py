@@ -59,7 +59,7 @@ def test_the_first_open_pane_is_known_after_every_change() -> None:
         panes.take(summary(pane))
     assert panes.least == 5
     before = list(panes.pieces)
-    _, _, rest = panes.split(lambda runs: runs.stamp < 6)
+    _, rest = panes.split(lambda runs: runs.stamp < 6)
     panes.keep(rest)
     assert panes.least == 6
     panes.pieces = before  # as after a push that failed

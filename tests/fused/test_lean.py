@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 import skyband as sb
+from skyband.contract.capabilities import LeanSummaries
 from skyband.spark.summarise import Summariser
 from support import spark_session, spark_simulator
 
@@ -48,7 +49,9 @@ def packed(query: sb.Query, table: pa.Table, on_bad: str = "raise") -> tuple[int
     worker.summarise(table)
     runs = worker.shards[0].whole()
     assert runs is not None
-    lean = worker.intake.synopsis.lean(runs) if on_bad == "raise" else runs
+    synopsis = worker.intake.synopsis
+    assert isinstance(synopsis, LeanSummaries)
+    lean = synopsis.lean(runs) if on_bad == "raise" else runs
     changed = lean.parts["reports"]["value"] != runs.parts["reports"]["value"]
     (blob,) = (each for each in worker.flush().column("payload").to_pylist() if each)
     return len(blob), float(np.mean(changed))

@@ -239,11 +239,6 @@ def test_a_join_prefers_a_value_of_one_side() -> None:
         sb.rank({"trades": trades, "risks": risks}, wrong)
 
 
-def test_old_fingerprints_of_uncertain_queries() -> None:
-    query = sb.UncertainTopK(k=2, score="s", probability="p", window=sb.CountWindow(3))
-    assert query.fingerprint == "da20b5270ee46155691aee0bde171a6f"
-
-
 def test_the_command_line() -> None:
     fields = pytest.importorskip("skyband.cli.fields")
     prefer = ["max(price, 2)=min,volume / 2=max"]

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 import skyband as sb
-from skyband.query import from_spec
 
 
 def fused(**more: Any) -> sb.FusedTopK:
@@ -22,8 +21,3 @@ def test_a_guard_needs_a_number_of_recurrences() -> None:
         fused(recurrences="estimate", options={"guard": False})
     assert fused(recurrences=2, options={"guard": False}).options == {"guard": False}
     assert fused(recurrences="estimate").options == {}
-
-
-def test_a_snapshot_of_such_a_query_by_version_0_1_can_still_be_read() -> None:
-    spec = fused(recurrences="estimate").spec() | {"options": {"guard": True}}
-    assert from_spec(spec) == fused(recurrences="estimate")

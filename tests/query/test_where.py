@@ -220,8 +220,12 @@ def test_the_filter_is_part_of_the_query() -> None:
     assert topk(where=None) == topk(where={})
 
 
-def test_without_a_filter_the_fingerprint_is_that_of_version_0_1() -> None:
-    assert topk(where={}).fingerprint == "47d461f8df3d9ece1a91a2a60821a0e1"
+def test_settings_that_have_their_defaults_are_no_part_of_the_fingerprint() -> None:
+    plain = sb.TopK(k=1, score="x", window=sb.CountWindow(9))
+    assert plain.fingerprint == "3cda4ed3acfd173d74bb1fff587a7123"
+    for more in ({"k": 2}, {"id": "x"}, {"largest": False}, {"where": {"s": 1}}, {"by": ("s",)}):
+        other: Any = {"k": 1, "score": "x"} | more
+        assert sb.TopK(**other, window=sb.CountWindow(9)).fingerprint != plain.fingerprint
 
 
 def test_the_command_line() -> None:

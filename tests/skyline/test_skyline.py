@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import skyband as sb
+from skyband.contract.capabilities import GroupForgetting
 from skyband.skyline.kernels.stabsky import ALWAYS
 from support.skyline_cases import best
 
@@ -126,7 +127,9 @@ def test_groups_that_are_folded_move_behind_the_others(monkeypatch: pytest.Monke
     (first,) = set(apart.peek().table["g"].to_pylist()[:1])
     assert monitor.session.fold is not None
     code = monitor.session.fold.groups.ranks.argmin()
-    monitor.session.synopsis.forget(np.array([code, len(graphs.sizes)], np.int32))
+    synopsis = monitor.session.synopsis
+    assert isinstance(synopsis, GroupForgetting)
+    synopsis.forget(np.array([code, len(graphs.sizes)], np.int32))
     monitor._check()
     wanted = [row for row in apart.peek().table.to_pylist() if row["g"] != first]
     assert monitor.peek().table.to_pylist() == wanted

@@ -177,5 +177,5 @@ def test_what_an_algorithm_declares_is_not_hidden_by_its_own_attributes(algorith
     query = sb.TopK(k=1, score="x", time="t", window=sb.TimeWindow(9), algorithm=algorithm, **more)
     synopsis = make_synopsis(query)
     flags = [name for name, kind in Synopsis.__annotations__.items() if kind == "bool"]
-    assert {"many_groups", "many_readers"} <= set(flags)
+    assert {"many_groups", "long_chunks"} <= set(flags)
     assert {type(getattr(synopsis, flag)) for flag in flags} == {bool}

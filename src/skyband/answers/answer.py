@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from html import escape
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -29,12 +29,21 @@ __all__ = [
     "Answer",
     "Answers",
     "LazyTable",
+    "Position",
     "Promises",
     "answer_html",
     "answer_text",
     "now",
     "with_edges",
 ]
+
+
+class Position(NamedTuple):
+    """Where one id or item stands: its rank, its score or count, and how many there are."""
+
+    rank: int
+    value: Any
+    of: int
 
 
 class LazyTable:

@@ -82,7 +82,7 @@ def answers_of(
     first, last = _runs_of(finished, windows)
     starts, ends = edges
     query, synopsis, schema = shape.query, shape.synopsis, answer_schema(shape)
-    bounds: dict[str, Any] = dict(synopsis.bounds())
+    bounds: dict[str, Any] = dict(synopsis.bounds)
     made: pa.Table | LazyTable
     if finished is None:
         made, offsets = empty_table(schema), np.zeros(len(ends) + 1, np.int64)

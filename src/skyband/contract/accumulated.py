@@ -31,7 +31,6 @@ class Accumulated:
     saved_runs: Callable[..., Runs]
     """See ``Synopsis.saved_runs``."""
     many_groups = True
-    accumulates = True
     kept: Runs | None = None
     """One run per group, in the order of group codes; None before the first pane."""
     newest: Ints = np.zeros(0, np.int64)

@@ -23,7 +23,7 @@ __all__ = [
 ]  # fmt: skip
 
 QuickTests = dict[str, Callable[[Any], bool]]
-"""Tests by column, for ``Synopsis.quick_tests``."""
+"""Tests by column, for ``QuickValidation``."""
 Test = tuple[str, str, Any]
 """A column, what is wrong with its bad rows, and the mask of those; None means no bad rows."""
 

@@ -3,22 +3,23 @@
 A synopsis is bound to the columns of its source, summarises rows where they are, and folds sealed
 panes into answers. Its methods, in the order in which an engine calls them:
 
-    columns, output, start  name the input columns; name the answer's columns; build the empty state
+    bind                    learn the columns: ``columns`` names those that are needed,
+                            ``check_types`` refuses types, ``start`` builds the empty state,
+                            ``output`` names the columns of the answer
     validate, shard         find bad rows; choose the shard of each row when the work is split
     summarise, combine      reduce the rows of a pane to what can still matter; merge such summaries
-    admit                   a final check for rows that are invalid only alongside live rows
     fold                    take sealed panes and read each window once its last pane is in
-    answers                 fold and finish in one step, where there are no other shards
     partial                 the mergeable part of an answer over the current panes
     finish                  turn the partial answers of all shards into the answer
-    forget                  drop groups that have no live rows
     snapshot, restore       write the state to flat arrays, and read it back; both follow from the
                             attributes that ``saved_arrays`` and ``saved_parts`` name
+    saved_runs              check summaries that come from a snapshot
     stats, _check           state size and operation counts; assert every invariant, for tests
 
 The methods up to ``combine``, and ``finish``, do not read the state: on Spark they run in other
-processes than the one that holds it. ``pane_by_pane.py`` has a ready-made ``fold`` for algorithms
-that take one pane at a time. ``docs/how_it_works.md`` describes each method for each family.
+processes than the one that holds it. What only some algorithms can do stands in
+``capabilities.py``. ``pane_by_pane.py`` has a ready-made ``fold`` for algorithms that take one pane
+at a time. ``docs/how_it_works.md`` describes each method for each family.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ from typing import Any, ClassVar, Generic, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from skyband.arrays import Codes, Hashes, Ints, Saved, State
-from skyband.contract.checks import QuickTests, check_names
+from skyband.arrays import Ints, Saved, State
+from skyband.contract.checks import check_names
 from skyband.contract.rows import Faults, Rows, Windows
 from skyband.contract.runs import Runs, Types
 from skyband.data.arrow_store import check_keepable
@@ -40,7 +41,7 @@ from skyband.data.time_axis import TimeAxis
 from skyband.errors import EngineError, SchemaError
 from skyband.query.base import RESERVED, Query
 
-__all__ = ["Synopsis"]
+__all__ = ["Synopsis", "check_sealed"]
 
 Q = TypeVar("Q", bound=Query)
 
@@ -48,7 +49,7 @@ Q = TypeVar("Q", bound=Query)
 class Synopsis(ABC, Generic[Q]):
     """The state of one algorithm for one query; the table above lists what it must implement."""
 
-    # Capabilities: what only some algorithms can do. Each class declares its own.
+    # What an engine asks before it calls anything; each class declares its own.
     many_groups: bool = False
     """One instance holds all groups; otherwise the engine keeps one instance per group."""
     peeks: bool = True
@@ -56,23 +57,12 @@ class Synopsis(ABC, Generic[Q]):
     answered window or later (``Monitor.peek()``)."""
     shortens: bool = False
     """A shorter window can be read from the same state (``Monitor.peek(last=...)``)."""
-    admits: bool = False
-    """``admit`` may find bad rows in sealed panes, so it must see all these panes before a fold."""
-    positions: bool = False
-    """``position`` knows where any live id stands (``Monitor.position``)."""
     parallel: bool = True
     """``summarise`` reads nothing that it changes, so several threads may call it at once."""
     long_chunks: bool = False
     """``summarise`` does less work per row if it gets several windows of rows at once."""
-    accumulates: bool = False
-    """The state outlives its panes, so it cannot be rebuilt from those that windows still cover;
-    see ``changed`` and ``resume``."""
     exact: bool = True
     """The answer always equals the query's definition."""
-
-    many_readers: bool = False
-    """One instance answers several queries that differ only in k and in the size of their windows:
-    see ``serve`` and ``fold_readers``."""
 
     # State over sealed panes, from which ``snapshot``, ``restore`` and ``nbytes`` follow.
     saved_arrays: ClassVar[tuple[str, ...]] = ()
@@ -85,23 +75,14 @@ class Synopsis(ABC, Generic[Q]):
     bounds_of_saved: tuple[int, int] | None = None
     """While a snapshot is restored: all codes of groups, and all sealed panes, are below these."""
 
-    @classmethod
-    def remark(cls, query: Any) -> str:
-        """What ``explain`` adds about this algorithm and query, as one sentence; empty for none."""
-        return ""
-
     def __init__(self, query: Q) -> None:
         self.query = query
         self.schemas: dict[str, pa.Schema] = {}
         self.axes: dict[str, TimeAxis] = {}
+        self.waits_for: Sequence[str] = ()
+        """Sources whose columns must be known before ``start``; one source if none is named."""
         self.ready = False
         """Whether ``start`` was called, because the columns of all sources it needs are known."""
-
-    def serve(self, queries: Sequence[Q]) -> None:
-        """Answer these queries; this synopsis's own has their greatest k and longest window.
-
-        Called before all else, if there are several. Only if the class declares ``many_readers``.
-        """
 
     # Columns ----------------------------------------------------------------------------------
 
@@ -120,7 +101,7 @@ class Synopsis(ABC, Generic[Q]):
         self.schemas[source] = needed
         if axis is not None:
             self.axes[source] = axis
-        if not self.ready and self.knows_enough:
+        if not self.ready and self.schemas.keys() >= set(self.waits_for):
             self.ready = True
             self.start()
         return needed
@@ -129,7 +110,7 @@ class Synopsis(ABC, Generic[Q]):
         names = self.columns(source, schema)
         check_names(source, schema, names)
         answer_names = (*RESERVED, *self.query.extra_columns)
-        for name in self.shown(source, schema):
+        for name in self.query.shows(names):
             if name in answer_names:
                 raise SchemaError(
                     f"input column {name!r} has the name of an answer column; rename it "
@@ -153,17 +134,8 @@ class Synopsis(ABC, Generic[Q]):
     def columns(self, source: str, schema: pa.Schema) -> tuple[str, ...]:
         """Names of the input columns that the query needs from a source, without repeats."""
 
-    def shown(self, source: str, schema: pa.Schema) -> tuple[str, ...]:
-        """Input columns that an answer shows under their own names."""
-        return self.columns(source, schema)
-
     def check_types(self, source: str, schema: pa.Schema) -> None:
         """Raise SchemaError if the query cannot use a column's type; must not change the state."""
-
-    @property
-    def knows_enough(self) -> bool:
-        """Whether ``start`` can be called; by default, as soon as one source is bound."""
-        return True
 
     def start(self) -> None:
         """Build the empty state. Called once, when the columns are known."""
@@ -178,15 +150,6 @@ class Synopsis(ABC, Generic[Q]):
     def validate(self, source: str, batch: pa.RecordBatch) -> Faults | None:
         """The bad rows of a batch that has the needed columns; None if there are none."""
 
-    def quick_tests(self, source: str) -> QuickTests | None:
-        """For columns that may hold bad values: a test that all of a few values are good.
-
-        ``validate`` finds no bad row among rows without nulls that pass. Tests get fixed-width
-        values as a numpy array, others as an Arrow array. A class that overrides ``validate``
-        overrides this, too. None (the default) if bad rows cannot be found this way.
-        """
-        return None
-
     def shard(self, source: str, batch: pa.RecordBatch, shards: int) -> Ints:
         """The shard of each row; round-robin by default, for algorithms that allow any split."""
         return np.arange(batch.num_rows, dtype=np.int64) % shards
@@ -195,38 +158,11 @@ class Synopsis(ABC, Generic[Q]):
     def summarise(self, rows: Rows) -> Runs:
         """Reduce each run of rows to what can still matter for an answer."""
 
-    def foresee_late_rows(self) -> None:
-        """Rows may turn out to be late after ``summarise``: compare none across panes from now on.
-
-        Called where summaries are made by processes that do not know the watermark.
-        """
-
-    def lean(self, runs: Runs) -> Runs:
-        """Summaries without what no answer can show, before they travel; by default, the same.
-
-        Called only where the first bad row ends the query, once per partition of a batch.
-        """
-        return runs
-
     @abstractmethod
     def combine(self, runs: Runs) -> Runs:
         """Merge ordered runs, some of which repeat, into one summary per (pane, group)."""
 
     # Panes ------------------------------------------------------------------------------------
-
-    def check_weight(self, weight: int, summaries: Sequence[Runs]) -> None:
-        """Raise DataError if a window of this weight cannot be counted in whole numbers.
-
-        Called only if summaries have a ``total``; some of them are given, for the message.
-        """
-
-    def admit(self, runs: Runs) -> tuple[Runs, Faults | None]:
-        """A final check of sealed panes, for rows that are invalid only alongside live rows.
-
-        It may read the state but must not change it. Faults refer to rows in the order of the runs.
-        Called only if the class declares ``admits``.
-        """
-        return runs, None
 
     @abstractmethod
     def fold(self, panes: Runs, windows: Windows) -> Runs | None:
@@ -234,18 +170,8 @@ class Synopsis(ABC, Generic[Q]):
 
         The stamps of the result are window numbers; the result is None if no window was requested.
         Panes before the first pane of the last window read may expire. Raises before it changes
-        anything, unless ``savepoint`` returns a copy of the state.
+        anything, except as ``capabilities.RowAdmission`` says.
         """
-
-    def answers(self, panes: Runs, windows: Windows) -> Runs | None:
-        """What ``finish`` makes of the result of ``fold``, for a state that has all rows."""
-        partial = self.fold(panes, windows)
-        return None if partial is None else self.finish([partial])
-
-    def fold_readers(self, panes: Runs, windows: Sequence[Windows]) -> list[Runs | None]:
-        """As ``fold``, with the windows of each query that ``serve`` named."""
-        (own,) = windows
-        return [self.fold(panes, own)]
 
     def partial(self, first: int, end: int, group: int | None = None) -> Runs:
         """The mergeable part of the answer over the live panes ``[first, end)``, with any stamps.
@@ -254,19 +180,6 @@ class Synopsis(ABC, Generic[Q]):
         Called only if the class declares ``peeks``.
         """
         raise EngineError(f"{type(self).__name__} cannot be read between windows")
-
-    def track_positions(self) -> None:
-        """Called before all else if ``position`` may be called, for which more must be kept."""
-
-    def position(
-        self, first: int, end: int, group: int, key: Sequence[pa.Array]
-    ) -> tuple[int, Any, int] | None:
-        """The rank and value of an id over the live panes ``[first, end)``, and how many there are.
-
-        ``key`` holds the id's columns, of one row. None if the id is not live. Called only if the
-        class declares ``positions``.
-        """
-        raise EngineError(f"{type(self).__name__} does not know the position of every id")
 
     # Answers ----------------------------------------------------------------------------------
 
@@ -278,18 +191,12 @@ class Synopsis(ABC, Generic[Q]):
         tells whether each run is proven exact; scalars ``bound:<name>`` hold its error bounds.
         """
 
+    @property
     def bounds(self) -> Mapping[str, Any]:
         """The bounds that hold for every answer of this query."""
         return {}
 
     # State ------------------------------------------------------------------------------------
-
-    def forget(self, groups: Codes) -> None:
-        """Drop groups without live rows; their codes may be reused for other groups."""
-
-    def savepoint(self) -> Saved | None:
-        """A copy of the state, if ``fold`` may raise halfway; None (the default) if it cannot."""
-        return None
 
     def snapshot(self) -> State:
         """The state over sealed panes as flat arrays: by default, the attributes declared above."""
@@ -298,19 +205,6 @@ class Synopsis(ABC, Generic[Q]):
     def restore(self, arrays: Saved) -> None:
         """Restore a snapshot of the same query."""
         load(self, arrays)
-
-    def changed(self, stable: Hashes) -> list[tuple[int, Runs]]:
-        """The parts of the state that have changed since the last call, by number.
-
-        Called only if the class declares ``accumulates``, by an engine that stores state in parts.
-        ``stable[group]`` is a hash of the group's key, the same in every process. The stamp of a
-        run is the newest pane in which its group has rows. A part without runs is empty.
-        """
-        raise NotImplementedError
-
-    def resume(self, parts: Runs) -> None:
-        """Continue from the parts that ``changed`` returned, each in its last form."""
-        raise NotImplementedError
 
     @property
     def nbytes(self) -> int:
@@ -324,20 +218,12 @@ class Synopsis(ABC, Generic[Q]):
         Progress bars call it after every batch, so its cost must not grow with the state.
         """
 
-    def tallies(self) -> Mapping[str, Ints]:
-        """The counts in ``stats`` that belong to no group, each as a view of one number.
-
-        If each group has its own synopsis, ``summarise`` runs on one further synopsis, shared by
-        all groups, so what it counts must be added from there.
-        """
-        return {}
-
     def _check(self) -> None:
         """Assert every invariant; only tests call it."""
 
     # What a snapshot may hold, which may have been forged -----------------------------------
 
-    def summary_types(self) -> Types:
+    def _summary_types(self) -> Types:
         """The types of all columns that a summary may have, as that of no rows shows them."""
         found: dict[str, dict[str, Any]] = {}
         none = np.zeros(0, np.int64)
@@ -357,11 +243,16 @@ class Synopsis(ABC, Generic[Q]):
         if self.bounds_of_saved is not None:
             groups = self.bounds_of_saved[0] if self.query.groups else 1
             require(runs.group.max(initial=-1) < groups, "a group that is not there")
-            self.check_sealed(runs.stamp[: len(runs) * sealed])
-        return runs.typed(self.summary_types(), whole=not sealed)
+            self._check_sealed(runs.stamp[: len(runs) * sealed])
+        return runs.typed(self._summary_types(), whole=not sealed)
 
-    def check_sealed(self, panes: Ints) -> None:
-        """Refuse a snapshot whose state has rows of panes that are still to come."""
-        if self.bounds_of_saved is not None and len(panes):
-            known = max(self.bounds_of_saved[1], np.iinfo(np.int64).min + 1)
-            require(panes.max() < known, "a pane that is not sealed")
+    def _check_sealed(self, panes: Ints) -> None:
+        """Refuse a state with rows of these panes if they are still to come."""
+        check_sealed(panes, self.bounds_of_saved)
+
+
+def check_sealed(panes: Ints, bounds: tuple[int, int] | None) -> None:
+    """Refuse a snapshot whose state has rows of panes that are still to come."""
+    if bounds is not None and len(panes):
+        known = max(bounds[1], np.iinfo(np.int64).min + 1)
+        require(panes.max() < known, "a pane that is not sealed")

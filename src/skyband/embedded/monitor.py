@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from skyband.answers.answer import Answer, Answers
-from skyband.answers.position import Position
+from skyband.answers.answer import Answer, Answers, Position
 from skyband.embedded.left_out import left_out
 from skyband.embedded.snapshots import (
     BoardDiff,

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from skyband.answers.answer import Answer, Answers
 from skyband.answers.changes import ALERTS, Kinds
-from skyband.data.columns import empty_table, to_arrow
+from skyband.data.columns import as_table, empty_table, to_arrow
 from skyband.data.order import order_by_value
 from skyband.data.time_axis import TimeAxis
 from skyband.embedded.left_out import Watch, warn_of_left_out, with_left_out
@@ -26,7 +26,6 @@ from skyband.embedded.sources import (
     sorted_by,
 )
 from skyband.engine.board import BoardSession
-from skyband.engine.intake import as_table
 from skyband.engine.session import ONLY, OutOfOrder
 from skyband.errors import DataError
 from skyband.kernels.compile_ahead import Rehearsal, offered, rehearsing

@@ -122,6 +122,8 @@ def restored(blob: bytes, make: MakeSession, given: Mapping[str, Any]) -> BoardS
     for i, fold in enumerate(header["folds"]):
         queries = {n: from_spec(spec, **functions[n]) for n, spec in fold["queries"].items()}
         sessions.append(_session(fold, under(arrays, f"{i}/"), queries, make))
+    held = [name for fold in header["folds"] for name in fold["queries"]]
+    require(sorted(held) == sorted(names), "queries that no fold answers, or that two answer")
     board = BoardSession(sessions, [name or None for name in names])
     board.rows_in = whole(header["rows_in"])
     return board

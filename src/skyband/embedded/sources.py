@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from skyband.data.columns import empty_table, to_arrow
+from skyband.data.columns import as_table, empty_table, to_arrow
 from skyband.data.time_axis import TimeAxis
 from skyband.embedded.formats import (
     READERS,
@@ -39,7 +39,6 @@ from skyband.embedded.time_order import (
     sorted_rows,
     ticks_in,
 )
-from skyband.engine.intake import as_table
 from skyband.errors import SchemaError
 from skyband.window import Window
 

@@ -10,16 +10,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from skyband.answers.answer import Answers
-from skyband.answers.position import Position
+from skyband.answers.answer import Answers, Position
+from skyband.data.columns import as_table, chunks_of
 from skyband.data.memo import one_batch
-from skyband.engine.clock import TimeClock
-from skyband.engine.intake import RowLimits, as_table, chunks_of
+from skyband.engine.intake import RowLimits
 from skyband.engine.peek import peek, position
 from skyband.engine.session import ONLY, Name, Session, Transaction, commit
 from skyband.errors import SchemaError
 from skyband.query.base import Query
-from skyband.window import CountWindow
 
 __all__ = ["BoardSession"]
 
@@ -144,10 +142,8 @@ class BoardSession:
         return {name for names in each for name in (schema.names if names is None else names)}
 
     def _pushing(self, given: Sequence[Any]) -> Plan:
-        for session, data in zip(self.sessions, given, strict=True):
-            if data is not None:
-                with session.named():
-                    yield session, session.pushing(data)
+        pairs = zip(self.sessions, given, strict=True)
+        return [(session, session.pushing(data)) for session, data in pairs if data is not None]
 
     def end(self, source: str) -> list[Answers]:
         """One of several sources is exhausted, so it no longer holds the watermark back."""
@@ -234,9 +230,7 @@ class BoardSession:
         time: it then begins with the next rows.
         """
         session.joined = True
-        query = session.query
-        if isinstance(query.window, CountWindow):
-            return None
+        query, panes = session.query, session.query.window.panes
         seen = [
             time
             for other in self.sessions
@@ -246,11 +240,11 @@ class BoardSession:
             and source in (query.sources or (ONLY,))
             and other.query.time_of(source or None) == query.time_of(source or None)
         ]
-        if not seen:
+        first = panes.first_window_from(max(seen)) if seen else None
+        if first is None:
             return None
         session.joins = max(seen)
-        clock = TimeClock(query.window.panes, 0, ())
-        return int(query.window.panes.start_of(clock.join(session.joins)))
+        return int(panes.start_of(first))
 
     def restart(self) -> None:
         """Forget all rows and columns, to read the sources again from their beginning."""

@@ -4,8 +4,8 @@ A clock knows how far its stream has come. For time windows that is the watermar
 sources' marks (greatest time seen minus lateness). For count windows it is the number of arrivals
 of each group. Both have the same methods, so that nothing else asks which kind of window there is:
 
-    place       assign rows to panes; rows of sealed panes are late
-    observe     note how far a batch has brought its source
+    place       assign rows to panes, and note how far they bring their source; rows of sealed
+                panes are late
     target      how far the stream has come by all that was observed
     passes      whether going there seals a pane with rows or ends a window
     settle      go there if it does not
@@ -15,21 +15,36 @@ of each group. Both have the same methods, so that nothing else asks which kind 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+import pyarrow as pa
 
-from skyband.arrays import Codes, Ints, Mask
-from skyband.contract.rows import Windows
+from skyband.arrays import Codes, Ints
+from skyband.contract.rows import Rows, Windows
 from skyband.contract.runs import Runs, expand, run_starts
 from skyband.data.columns import to_arrow
 from skyband.data.flat_state import require, whole
 from skyband.data.group_table import GroupTable
 from skyband.data.time_axis import TimeAxis
-from skyband.engine.open_panes import ArrivalTotals, Totals, last_windows, totals_for
-from skyband.engine.placement import Arrivals, Placement, ReadBatch, codes_of, place, place_rows
+from skyband.engine.open_panes import (
+    ArrivalTotals,
+    OpenPanes,
+    SplitPanes,
+    Totals,
+    last_windows,
+    totals_for,
+)
+from skyband.engine.placement import (
+    NEVER,
+    Placement,
+    ReadBatch,
+    codes_of,
+    place_arrivals,
+    place_rows,
+)
 from skyband.errors import EngineError
 from skyband.kernels.arrange import arrival_numbers
 from skyband.panes import Panes, SidePanes
@@ -41,26 +56,17 @@ __all__ = [
     "ArrivalClock",
     "Clock",
     "ClockPreview",
-    "DueWindows",
     "TimeClock",
     "clock_for",
     "windows_due",
 ]
 
-NEVER = int(np.iinfo(np.int64).min)
 _FAR = 1 << 62
 """More than any time, pane or window in a snapshot."""
 _BEYOND = int(np.iinfo(np.int64).max)
 _MOST_WINDOWS = 1 << 28
 """How many windows one push may answer; their numbers alone take 2 GB."""
 _NONE = np.zeros(0, np.int64)
-
-
-class DueWindows(NamedTuple):
-    """Windows to answer now: their numbers and, if each group has its own windows, the groups."""
-
-    number: Ints
-    group: Codes | None = None
 
 
 class ClockPreview(NamedTuple):
@@ -77,8 +83,8 @@ class ClockPreview(NamedTuple):
 class Clock(Protocol):
     """What the clocks of time windows and count windows have in common."""
 
-    own_windows: bool
-    """Whether each group has its own windows; such groups are never forgotten."""
+    foresees: bool
+    """Whether ``glimpse`` can tell what rows would do."""
     seen: dict[str, int | None]
     """The greatest time seen in each source."""
     ignored: set[str]
@@ -100,19 +106,24 @@ class Clock(Protocol):
         """The first pane of each of these groups that still takes rows."""
 
     def place(self, read: ReadBatch, axis: TimeAxis | None, groups: GroupTable) -> Placement: ...
-    def observe(self, read: ReadBatch) -> None: ...
     def target(self) -> Any: ...
     def final(self) -> Any: ...
     def passes(self, target: Any, least: int) -> bool: ...
     def settle(self, target: Any) -> None: ...
-    def seals(self, target: Any) -> Callable[[Runs], Mask]: ...
-    def advance(self, target: Any, sealed: Sequence[Runs], elsewhere: Ints) -> list[DueWindows]: ...
+    def split(self, open_panes: OpenPanes, target: Any) -> SplitPanes: ...
+    def advance(
+        self, target: Any, sealed: Runs | None, groups: GroupTable, elsewhere: Ints
+    ) -> list[Windows]: ...
     def glimpse(
         self, ticks: Ints | None, counting: Ints | None, rows: int
     ) -> ClockPreview | None: ...
     def accept(self, glimpse: ClockPreview) -> int: ...
+    def place_accepted(
+        self, batch: pa.RecordBatch, axis: TimeAxis | None, groups: GroupTable, first: int
+    ) -> Rows: ...
+    def lateness_for(self, time: int) -> int: ...
+    def oldest_pane(self, last: Windows) -> int: ...
     def totals(self) -> Totals: ...
-    def windows(self, due: DueWindows, panes: Panes, ranks: Ints) -> Windows: ...
     def sealed_windows(self, size: int, groups: GroupTable) -> Windows: ...
     def keep_readers(self, kept: Sequence[int]) -> None: ...
     def copied(self) -> Clock: ...
@@ -121,13 +132,23 @@ class Clock(Protocol):
 
 
 def clock_for(
-    widest: Query, readers: Sequence[Query], sources: Iterable[str], idle: float | None = None
+    widest: Query,
+    readers: Sequence[Query],
+    sources: Iterable[str],
+    idle: float | None = None,
+    joins: int | None = None,
 ) -> Clock:
-    """A clock for the readers of a fold; ``widest`` has the longest of their windows."""
+    """A clock for the readers of a fold; ``widest`` has the longest of their windows.
+
+    ``joins`` is the greatest time that others had seen, if the fold joins a running stream.
+    """
     window, panes = widest.window, [query.window.panes for query in readers]
     if isinstance(window, CountWindow):
-        return ArrivalClock(window.panes, bool(widest.groups), len(panes))
-    return TimeClock(window.panes, window.lateness_ticks, sources, idle, panes)
+        return ArrivalClock(window.panes, bool(widest.groups), panes)
+    clock = TimeClock(window.panes, window.lateness_ticks, sources, idle, panes)
+    if joins is not None:
+        clock.join(joins)
+    return clock
 
 
 def windows_due(
@@ -176,8 +197,6 @@ def windows_due(
 class TimeClock:
     """Event time: one mark per source, one watermark, the same panes for all groups."""
 
-    own_windows = False
-
     def __init__(
         self,
         panes: Panes,
@@ -191,6 +210,7 @@ class TimeClock:
         A source that is silent for ``idle`` seconds on the wall does not hold the watermark back.
         """
         self.panes, self.readers = panes, tuple(readers or (panes,))
+        self.foresees = not panes.gaps
         self.lateness, self.idle = lateness, idle
         self.seen: dict[str, int | None] = dict.fromkeys(sources)
         self.ignored: set[str] = set()
@@ -219,17 +239,13 @@ class TimeClock:
     def sealed_of(self, groups: Codes) -> Any:
         return self.sealed
 
-    @property
-    def sealed_time(self) -> int:
-        """The time before which rows are late."""
-        return NEVER if self.watermark is None else int(self.panes.pane_start(self.sealed))
-
     def join(self, seen: int) -> int:
         """Begin with the first window that starts at or after ``seen``; return its number.
 
         For a clock that has seen nothing, in a stream that was read up to ``seen`` without it.
         """
-        first = self.panes.last_window_ending_by(seen + self.panes.size - 1) + 1
+        first = self.panes.first_window_from(seen)
+        assert first is not None
         pane = int(self.panes.first_pane(first) if self.panes.sized else first - 1)
         self.answered = first - 1
         self.watermark = self.joined = int(self.panes.pane_start(pane))
@@ -243,7 +259,12 @@ class TimeClock:
     # Rows --------------------------------------------------------------------------------------
 
     def place(self, read: ReadBatch, axis: TimeAxis | None, groups: GroupTable) -> Placement:
-        """Rows by pane and group, without late and unused rows."""
+        """Rows by pane and group, without late and unused rows; notes the greatest time."""
+        if read.greatest is not None:
+            before = self.seen[read.source]
+            self.seen[read.source] = read.greatest if before is None else max(before, read.greatest)
+            if self.idle is not None:
+                self._heard[read.source] = time.monotonic()
         since = self.panes.since
         if since is None or read.ticks is None or not bool((read.ticks < since).any()):
             return place_rows(read, axis, self.panes.of(read.source), groups, self.sealed)
@@ -254,14 +275,10 @@ class TimeClock:
         placement = place_rows(rest, axis, self.panes, groups, self.sealed)
         return replace(placement, unused=placement.unused + len(read.ticks) - len(kept))
 
-    def observe(self, read: ReadBatch) -> None:
-        """Note the greatest time in a batch of a source."""
-        if read.greatest is None:
-            return
-        before = self.seen[read.source]
-        self.seen[read.source] = read.greatest if before is None else max(before, read.greatest)
-        if self.idle is not None:
-            self._heard[read.source] = time.monotonic()
+    def lateness_for(self, time: int) -> int:
+        """The lateness of a window that would have taken a late row of this time."""
+        assert self.watermark is not None
+        return self.watermark + self.lateness - time
 
     @property
     def greatest(self) -> int | None:
@@ -316,26 +333,31 @@ class TimeClock:
             return not len(self.filled)
         return self.panes.last_window_ending_by(watermark) <= self.answered
 
-    def seals(self, target: int) -> Callable[[Runs], Mask]:
-        """Which runs belong to panes that this watermark seals."""
+    def split(self, open_panes: OpenPanes, target: int) -> SplitPanes:
+        """Cut off the open panes that this watermark seals; see ``OpenPanes.split``."""
         upto = int(self.panes.pane_of(target))
-        return lambda runs: runs.stamp < upto
+        return open_panes.split(lambda runs: runs.stamp < upto)
 
     def advance(
-        self, target: int, sealed: Sequence[Runs], elsewhere: Ints = _NONE
-    ) -> list[DueWindows]:
+        self, target: int, sealed: Runs | None, groups: GroupTable, elsewhere: Ints = _NONE
+    ) -> list[Windows]:
         """Move the watermark past these panes; the windows due, for each reader.
 
         ``elsewhere`` are panes that have rows in other processes, if that decides what is answered.
         """
-        filled = np.concatenate([_NONE, *(r.stamp[run_starts(r.stamp)] for r in sealed)])
+        filled = _NONE if sealed is None else sealed.stamp[run_starts(sealed.stamp)]
         if len(elsewhere):
             upto = int(self.panes.pane_of(target))
             filled = np.union1d(filled, elsewhere[elsewhere < upto])
         lasts = None
         if isinstance(self.panes, SidePanes):
-            lasts = np.concatenate([_NONE, *(last_windows(self.panes, runs) for runs in sealed)])
-        return [DueWindows(number) for number in self._due(target, filled, lasts)]
+            lasts = _NONE if sealed is None else last_windows(self.panes, sealed)
+        due = self._due(target, filled, lasts)
+        ranks = _NONE if sealed is None and not any(map(len, due)) else groups.ranks
+        return [
+            Windows(number, panes.first_pane(number), panes.end_pane(number), ranks)
+            for panes, number in zip(self.readers, due, strict=True)
+        ]
 
     def _due(self, watermark: int, filled: Ints, lasts: Ints | None) -> list[Ints]:
         self.watermark = watermark
@@ -364,10 +386,6 @@ class TimeClock:
             self.filled = self.filled[:1]  # rows never leave, so the first pane says it all
         return due
 
-    def windows(self, due: DueWindows, panes: Panes, ranks: Ints) -> Windows:
-        """The windows that are due, in panes."""
-        return Windows(due.number, panes.first_pane(due.number), panes.end_pane(due.number), ranks)
-
     def sealed_windows(self, size: int, groups: GroupTable) -> Windows:
         """The window of this size, or a shorter one, that ends with the last sealed pane."""
         panes, ranks, end = self.panes, groups.ranks, np.full(1, self.sealed)
@@ -375,6 +393,10 @@ class TimeClock:
             return Windows(np.zeros(1, np.int64), panes.first_pane(end), end, ranks)
         first = np.asarray(panes.pane_of(panes.pane_start(end) - size - 1) + 1)
         return Windows(np.zeros(1, np.int64), first, end, ranks)
+
+    def oldest_pane(self, last: Windows) -> int:
+        """The first pane that groups still need after the last window read."""
+        return int(last.first[0])
 
     def totals(self) -> Totals:
         """What adds up the weight of panes."""
@@ -408,6 +430,18 @@ class TimeClock:
         self.seen = dict.fromkeys(self.seen, glimpse.greatest)
         self.watermark = glimpse.target
         return 0
+
+    def place_accepted(
+        self, batch: pa.RecordBatch, axis: TimeAxis | None, groups: GroupTable, first: int
+    ) -> Rows:
+        """Rows that were accepted, by pane and group: none is late, whatever came since."""
+        assert axis is not None
+        ticks = axis.ticks(batch.column(axis.name))
+        in_order = bool((ticks[1:] >= ticks[:-1]).all())
+        read = ReadBatch("", batch, ticks, len(ticks), None, None, in_order)
+        placement = place_rows(read, axis, self.panes, groups, NEVER)
+        assert placement.rows is not None
+        return placement.rows
 
     # State -------------------------------------------------------------------------------------
 
@@ -484,13 +518,14 @@ def _covers(panes: Panes, filled: Ints, lasts: Ints | None, window: int) -> bool
 class ArrivalClock:
     """Arrivals, counted separately for each group. A group is never forgotten."""
 
-    own_windows = True
     waiting = False
     started = True
 
-    def __init__(self, panes: Panes, grouped: bool = False, readers: int = 1) -> None:
-        """``panes`` are those of the longest window that is read."""
-        self.panes, self.grouped, self.readers = panes, grouped, readers
+    def __init__(self, panes: Panes, grouped: bool = False, readers: Sequence[Panes] = ()) -> None:
+        """See ``TimeClock``."""
+        self.panes, self.grouped = panes, grouped
+        self.readers = tuple(readers or (panes,))
+        self.foresees = not grouped and not panes.gaps
         self.counts: Ints = np.zeros(1, np.int64)
         self.answered: Ints = np.zeros(1, np.int64)
         """The counts up to which windows were answered."""
@@ -518,20 +553,20 @@ class ArrivalClock:
         rows = read.batch.num_rows
         if not rows:
             return Placement(None)
-        given = read.source, read.batch
         if not groups.names:
-            arrivals = Arrivals(int(self.counts[0]), rows)
+            first = int(self.counts[0])
             self.counts = self.counts + rows
-            return place(*given, arrivals, None, self.panes, groups, None, NEVER)
+            return place_arrivals(read, range(first, first + rows), self.panes, groups)
         codes = codes_of(read.batch, groups)
         self._reserve(groups.bound)
         counts = self.counts.copy()
         numbers = arrival_numbers(codes, counts)
         self.counts = counts
-        return place(*given, numbers, None, self.panes, groups, codes, NEVER)
+        return place_arrivals(read, numbers, self.panes, groups, codes)
 
-    def observe(self, read: ReadBatch) -> None:
-        """Arrivals were counted when they were placed."""
+    def lateness_for(self, time: int) -> int:
+        """No arrival is late."""
+        return 0
 
     def target(self) -> Ints:
         """The arrivals so far."""
@@ -554,33 +589,34 @@ class ArrivalClock:
         """Note arrivals that pass nothing."""
         self.answered = target
 
-    def seals(self, target: Ints) -> Callable[[Runs], Mask]:
-        """Which runs belong to panes that their groups have filled."""
+    def split(self, open_panes: OpenPanes, target: Ints) -> SplitPanes:
+        """Cut off the panes that their groups have filled."""
         upto = self.panes.pane_of(target)
-        return lambda runs: runs.stamp < upto[runs.group]
+        return open_panes.split(lambda runs: runs.stamp < upto[runs.group])
 
     def advance(
-        self, target: Ints, sealed: Sequence[Runs], elsewhere: Ints = _NONE
-    ) -> list[DueWindows]:
-        """The windows that groups have completed, for each reader: they all end together."""
+        self, target: Ints, sealed: Runs | None, groups: GroupTable, elsewhere: Ints = _NONE
+    ) -> list[Windows]:
+        """The windows that groups have completed, for each reader: they all end together.
+
+        Those with the same number come in the order of groups.
+        """
         before = np.zeros_like(target)
         before[: len(self.answered)] = self.answered
-        groups = np.flatnonzero(before != target)
+        codes = np.flatnonzero(before != target)
         self.answered = target
-        done = before[groups] // self.panes.slide
-        lengths = target[groups] // self.panes.slide - done
-        number, owner = expand(done + 1, lengths), np.repeat(groups, lengths)
-        return [DueWindows(number, owner.astype(np.int32))] * self.readers
-
-    def windows(self, due: DueWindows, panes: Panes, ranks: Ints) -> Windows:
-        """The windows that are due, in panes; those that end together in the order of groups."""
-        number, owner = due
-        assert owner is not None
+        done = before[codes] // self.panes.slide
+        lengths = target[codes] // self.panes.slide - done
+        number, owner = expand(done + 1, lengths), np.repeat(codes, lengths).astype(np.int32)
+        ranks = _NONE if sealed is None and not len(number) else groups.ranks
         if self.grouped:
             order = np.lexsort((ranks[owner], number))
             number, owner = number[order], owner[order]
-        edges = panes.first_pane(number), panes.end_pane(number)
-        return Windows(number, *edges, ranks, owner if self.grouped else None)
+        group = owner if self.grouped else None
+        return [
+            Windows(number, panes.first_pane(number), panes.end_pane(number), ranks, group)
+            for panes in self.readers
+        ]
 
     def sealed_windows(self, size: int, groups: GroupTable) -> Windows:
         """For each group, the window of this size that ends with its last full pane."""
@@ -594,6 +630,10 @@ class ArrivalClock:
         group = codes.astype(np.int32) if self.grouped else None
         return Windows(np.arange(len(first)), first, end, ranks, group)
 
+    def oldest_pane(self, last: Windows) -> int:
+        """Groups that count their arrivals are never forgotten."""
+        return NEVER
+
     def totals(self) -> Totals:
         """What adds up the weight of panes."""
         return ArrivalTotals(self.panes)
@@ -601,9 +641,7 @@ class ArrivalClock:
     # Few rows ----------------------------------------------------------------------------------
 
     def glimpse(self, ticks: Ints | None, counting: Ints | None, rows: int) -> ClockPreview | None:
-        """What so many rows would do; None if there are groups."""
-        if self.grouped:
-            return None
+        """What so many rows would do."""
         return ClockPreview(int(self.panes.pane_of(self.counts[0])), 0, self.counts + rows)
 
     def accept(self, glimpse: ClockPreview) -> int:
@@ -612,11 +650,21 @@ class ArrivalClock:
         self.counts = self.answered = glimpse.target
         return first
 
+    def place_accepted(
+        self, batch: pa.RecordBatch, axis: TimeAxis | None, groups: GroupTable, first: int
+    ) -> Rows:
+        """Rows that were accepted, by pane; ``first`` is the arrival number of the first."""
+        read = ReadBatch("", batch, None, batch.num_rows, None, None, in_order=True)
+        numbers = range(first, first + batch.num_rows)
+        placement = place_arrivals(read, numbers, self.panes, groups)
+        assert placement.rows is not None
+        return placement.rows
+
     # State -------------------------------------------------------------------------------------
 
     def keep_readers(self, kept: Sequence[int]) -> None:
         """Go on with some of the readers only."""
-        self.readers = len(kept)
+        self.readers = tuple(self.readers[i] for i in kept)
 
     def copied(self) -> ArrivalClock:
         """An independent copy of this clock; arrays are never changed, only replaced."""

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from skyband import registry
+from skyband.contract.capabilities import ReaderFold
 from skyband.engine.fold import fold_key, folds_of, model_of
 from skyband.query.base import Query
 from skyband.query.board import Board, board_of
-from skyband.window import CountWindow
 
 __all__ = ["explain", "sharing_of"]
 
@@ -44,29 +44,12 @@ def _lines(query: Query) -> list[str]:
     words = [f"{query.kind} by {algorithm}", "exact" if model.exact else "approximate"]
     words += [f"{name} {_text(value)}" for name, value in plain.items()]
     window, panes = query.window, query.window.panes
-    if isinstance(window, CountWindow):
-        size = f"the last {panes.size:,} arrivals, every {panes.slide:,}"
-    else:
-        size = " ".join(_window(query))
+    ((_, settings),) = query.spec()["window"].items()
+    size = " ".join(window.words(settings))
     per_window = f"{panes.per_window} pane{'s' if panes.per_window > 1 else ''} per window"
-    remark = model.remark(query)
+    remark = model.remark(query) if hasattr(model, "remark") else ""
     told = [f"  {remark}"] if remark else []
     return [", ".join(words), f"  window {size}; {per_window}", *told]
-
-
-def _window(query: Query) -> list[str]:
-    ((kind, settings),) = query.spec()["window"].items()
-    if kind == "sides":
-        windows = [each["time"] for each in settings.values()]
-        sizes = [f"{side} {each['size']}" for side, each in zip(settings, windows, strict=True)]
-        settings = windows[0] | {"size": " and ".join(sizes)}
-        settings["slide"] = settings["slide"] or windows[0]["size"]
-    size = settings.get("size")
-    words = [] if size is None else [str(size)]
-    if settings.get("slide") is not None:
-        words += ["every", str(settings["slide"])]
-    others = {n: v for n, v in settings.items() if n not in ("size", "slide") and v}
-    return words + [f"{name} {value}" for name, value in others.items()]
 
 
 def _is_default(query: Query, name: str) -> bool:
@@ -88,6 +71,6 @@ def sharing_of(name: Any, queries: Mapping[Any, Query]) -> str:
         return f"shares one state with {others}, which differ only in k and in size"
     if fold_key(queries[name]) is not None:
         return "keeps its own state: no other query differs from it only in k and in window size"
-    if not model_of(queries[name]).many_readers:
+    if not issubclass(model_of(queries[name]), ReaderFold):
         return f"keeps its own state, as each query by {registry.choose(queries[name])} does"
     return "keeps its own state: this kind of window does not share"

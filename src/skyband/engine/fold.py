@@ -23,19 +23,26 @@ from skyband import registry
 from skyband.answers.answer import Answers, LazyTable
 from skyband.answers.tables import Shape, answer_schema, answers_of
 from skyband.arrays import Codes, Ints
+from skyband.contract.capabilities import (
+    AnswerFold,
+    GroupForgetting,
+    PartStore,
+    ReaderFold,
+    RowAdmission,
+    WeightLimit,
+)
 from skyband.contract.rows import Faults, Windows
 from skyband.contract.runs import Runs
-from skyband.contract.synopsis import Synopsis
+from skyband.contract.synopsis import Synopsis, check_sealed
 from skyband.data.flat_state import require, whole
 from skyband.data.group_table import GroupTable
 from skyband.data.ipc import sound_table, table_to_array
-from skyband.data.packing import under
+from skyband.data.packing import prefixed, under
 from skyband.engine.clock import NEVER, clock_for
 from skyband.engine.open_panes import OpenPanes
 from skyband.engine.per_group import make_synopsis
 from skyband.panes import Panes
 from skyband.query.base import Query
-from skyband.window import CountWindow, TimeWindow
 
 __all__ = [
     "Fold",
@@ -69,13 +76,13 @@ def model_of(query: Query) -> Any:
 def fold_key(query: Query) -> str | None:
     """Queries with the same key are readers of one fold; None if a query reads alone.
 
-    The algorithm must declare ``many_readers``. Windows with gaps leave out rows by their size.
+    The algorithm must be a ``ReaderFold``. Windows with gaps leave out rows by their size.
     """
     window = query.window
-    if not isinstance(window, TimeWindow | CountWindow) or query.sources:
+    if window.sort != "sized" or query.sources:
         return None
     panes, model = window.panes, model_of(query)
-    if panes.gaps or not model.many_readers or (query.groups and not model.many_groups):
+    if panes.gaps or not issubclass(model, ReaderFold) or (query.groups and not model.many_groups):
         return None
     alike = {name: value for name, value in query.spec().items() if name not in ("k", "window")}
     alike["algorithm"] = registry.choose(query)
@@ -121,8 +128,6 @@ class Step:
     """Those of each reader."""
     sealed: Runs | None
     """Sealed panes; None if not even an empty summary is known."""
-    ahead: Runs | None = None
-    """Sealed panes to fold first: they precede those in ``sealed`` and the end of every window."""
     mended: Runs | None = None
     """Sealed panes after ``admit`` removed bad rows; None if it removed none."""
     faults: Faults | None = None
@@ -180,7 +185,7 @@ class LiveGroups:
 
         None if the number of groups has not doubled since the last look.
         """
-        if not self.table.names or len(self.table) < 2 * self.known:
+        if len(self.table) < 2 * self.known:
             return None
         live = self.table.live
         return live[self.newest[live] < first].astype(np.int32)
@@ -204,15 +209,17 @@ class Fold:
         judge: Callable[[Faults], None],
         sources: Sequence[str],
         idle: float | None = None,
+        joins: int | None = None,
     ) -> None:
-        """The synopsis serves all queries; see ``readers.widest``."""
+        """The synopsis serves all queries; see ``widest``. For the rest, see ``clock_for``."""
         self.query = synopsis.query
         self.judge = judge
         """Called with the rows that ``admit`` found bad; raises unless they are to be skipped."""
         self.synopsis = synopsis
+        self.admission = synopsis if isinstance(synopsis, RowAdmission) else None
         self.groups = groups
         self.panes = self.query.window.panes
-        self.clock = clock_for(self.query, queries, sources, idle)
+        self.clock = clock_for(self.query, queries, sources, idle, joins)
         self.live = LiveGroups(groups)
         self.open = OpenPanes(synopsis.combine)
         self.totals = self.clock.totals()
@@ -220,7 +227,7 @@ class Fold:
 
     def _reader(self, query: Query) -> Reader:
         synopsis = self.synopsis
-        if query is not self.query and synopsis.many_readers:  # the fold has, or had, others
+        if query is not self.query and isinstance(synopsis, ReaderFold):  # it has, or had, others
             synopsis = make_synopsis(query)
             for source, schema in self.synopsis.schemas.items():
                 synopsis.bind(source, schema)
@@ -233,7 +240,8 @@ class Fold:
         if len(runs):
             self.live.saw(runs)
         self.open.take(runs)
-        self.totals.take(runs, self.open, self.synopsis.check_weight)
+        if isinstance(self.synopsis, WeightLimit):
+            self.totals.take(runs, self.open, self.synopsis.check_weight)
 
     def resume(
         self, clock: dict[str, Any] | None, panes: Sequence[Runs], parts: Sequence[Runs] = ()
@@ -249,6 +257,7 @@ class Fold:
             state = Runs.concat(parts)
             self.open.take(state.slice(0, 0))
             self.live.saw(state)
+            assert isinstance(self.synopsis, PartStore)
             self.synopsis.resume(state)
         upto = self.clock.sealed
         sealed = [runs for runs in panes if len(runs) and runs.stamp[0] < upto]
@@ -260,8 +269,9 @@ class Fold:
             self.open.take(runs.slice(0, 0))
             self.live.saw(runs)
             self.totals.add(runs)
-            self.totals.take(runs, self.open, self.synopsis.check_weight)
-            self.synopsis.fold_readers(runs, [self.windows(_NONE)] * len(self.readers))
+            if isinstance(self.synopsis, WeightLimit):
+                self.totals.take(runs, self.open, self.synopsis.check_weight)
+            self._fold(runs, [self.windows(_NONE)] * len(self.readers))
 
     # Sealing -----------------------------------------------------------------------------------
 
@@ -277,45 +287,31 @@ class Fold:
         if not len(elsewhere) and not self.clock.passes(target, self.open.least):
             self.clock.settle(target)
             return None  # most small pushes end here
-        apart = not self.synopsis.admits and not self.clock.own_windows
-        ahead, whole, rest = self.open.split(self.clock.seals(target), apart)
-        admitted, faults = self._admitted(whole)
-        sealed = [runs for runs in (ahead, admitted) if runs is not None]
-        due = self.clock.advance(target, sealed, elsewhere)
+        whole, rest = self.clock.split(self.open, target)
+        sealed, faults = self._admitted(whole)
+        windows = self.clock.advance(target, sealed, self.groups, elsewhere)
         self.open.keep(rest)
-        if admitted is None and not any(len(each.number) for each in due):
+        if sealed is None and not any(map(len, windows)):
             return None
-        ranks = self.groups.ranks
-        windows = [
-            self.clock.windows(each, reader.panes, ranks)
-            for each, reader in zip(due, self.readers, strict=True)
-        ]
-        first = None if ahead is None else int(ahead.stamp[-1])
-        if first is not None and any((each.end <= first).any() for each in windows):
-            ahead, admitted = None, Runs.concat(sealed)
-        for runs in (ahead, admitted):
-            self.totals.add(runs)
-        mended = None if faults is None else admitted
+        self.totals.add(sealed)
+        mended = None if faults is None else sealed
         # If there is no blank either, this fold was restored after its last pane had expired.
-        folded = self.open.blank if admitted is None else admitted
-        return Step(windows, folded, ahead, mended, faults)
+        return Step(windows, self.open.blank if sealed is None else sealed, mended, faults)
 
     def folded(self, step: Step) -> list[Runs | None]:
         """Fold the sealed panes of a step; this fold's part of the answers of each reader."""
-        self._fold_ahead(step)
         if step.sealed is None:
             return [None] * len(self.readers)
-        return self.synopsis.fold_readers(step.sealed, step.windows)
+        return self._fold(step.sealed, step.windows)
 
-    def _fold_ahead(self, step: Step) -> None:
-        if step.ahead is not None:
-            self.synopsis.fold_readers(step.ahead, [self.windows(_NONE)] * len(self.readers))
+    def _fold(self, panes: Runs, windows: Sequence[Windows]) -> list[Runs | None]:
+        if isinstance(self.synopsis, ReaderFold):
+            return self.synopsis.fold_readers(panes, windows)
+        return [self.synopsis.fold(panes, own) for own in windows]  # it has one reader
 
     def finished(self, step: Step) -> list[Runs | None]:
         """As ``folded``, with finished rows."""
-        first, *others = self.readers
-        if not others and first.synopsis is self.synopsis and step.sealed is not None:
-            self._fold_ahead(step)
+        if isinstance(self.synopsis, AnswerFold) and step.sealed is not None:
             return [self.synopsis.answers(step.sealed, step.windows[0])]
         return [
             None if part is None else reader.synopsis.finish([part])
@@ -338,9 +334,9 @@ class Fold:
         )
 
     def _admitted(self, sealed: Runs | None) -> tuple[Runs | None, Faults | None]:
-        if sealed is None or not self.synopsis.admits:
+        if sealed is None or self.admission is None:
             return sealed, None
-        admitted, faults = self.synopsis.admit(sealed)
+        admitted, faults = self.admission.admit(sealed)
         if faults is not None:
             self.judge(faults)
         return admitted, faults
@@ -358,7 +354,7 @@ class Fold:
         totals = self.totals.of(windows)
         later = self.open.waiting is not None  # small pushes, of whose answers few may be read
         answers = answers_of(reader.shape, runs, windows, edges, totals, reader.last, later)
-        reader.last = reader.last | answers.last() if self.clock.own_windows else answers.last()
+        reader.last = reader.last | answers.last()
         reader.windows_out += len(answers)
         return answers
 
@@ -375,11 +371,9 @@ class Fold:
         group = None if some[0].group is None else some[0].group[-1:]
         last = Windows(number, *edges, some[0].ranks, group)
         self.totals.expire(last)
-        if self.clock.own_windows:
-            return  # groups of a count window are never forgotten
-        gone = self.live.expired(int(last.first[0]))
+        gone = self.live.expired(self.clock.oldest_pane(last)) if self.groups.names else None
         if gone is not None:
-            if len(gone):
+            if len(gone) and isinstance(self.synopsis, GroupForgetting):
                 self.synopsis.forget(gone)
             self.live.release(gone)
 
@@ -392,7 +386,8 @@ class Fold:
     def mark(self) -> tuple[Any, ...]:
         """The state that a failed push must restore; the synopsis's own comes last."""
         clock, totals = self.clock.copied(), self.totals.copied()
-        return self.open.mark(), clock, self.live.newest.copy(), totals, self.synopsis.savepoint()
+        state = None if self.admission is None else self.admission.savepoint()
+        return self.open.mark(), clock, self.live.newest.copy(), totals, state
 
     def rewind(self, mark: tuple[Any, ...]) -> None:
         """Go back to the state that ``mark`` returned."""
@@ -410,9 +405,9 @@ class Fold:
 
     def snapshot(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
         """Plain values and flat arrays."""
-        headers, arrays = self.open.flat()
-        arrays |= {f"synopsis/{n}": a for n, a in self.synopsis.snapshot().items()}
-        arrays |= {f"groups/{n}": a for n, a in self.groups.state().items()}
+        arrays = prefixed("open/", self.open.state())
+        arrays |= prefixed("synopsis/", self.synopsis.snapshot())
+        arrays |= prefixed("groups/", self.groups.state())
         arrays |= {"newest": self.live.newest}
         arrays |= {"total_keys": self.totals.keys, "totals": self.totals.weights}
         readers = []
@@ -424,7 +419,6 @@ class Fold:
         header: dict[str, Any] = {
             "clock": self.clock.state(),
             "known_groups": self.live.known,
-            "open": headers,
             "readers": readers,
         }
         return header, arrays
@@ -438,15 +432,14 @@ class Fold:
         self.live.newest = arrays["newest"].copy()
         self.live.known = whole(header["known_groups"])
         self._restore_synopsis(under(arrays, "synopsis/"))
-        self.open.restore(header["open"], arrays)
+        self.open.restore(under(arrays, "open/"))
         for runs in [*self.open.pieces, *([] if self.open.blank is None else [self.open.blank])]:
             self.synopsis.saved_runs(runs, sealed=False)
             taking = self.clock.sealed_of(runs.group)
             require((runs.stamp >= taking).all(), "an open pane that is sealed")
-        if not self.clock.own_windows:
-            self.synopsis.check_sealed(arrays["total_keys"])
-        self.synopsis.bounds_of_saved = None
         self.totals.restore(arrays["total_keys"], arrays["totals"], self.open)
+        check_sealed(self.totals.stamps, self.synopsis.bounds_of_saved)
+        self.synopsis.bounds_of_saved = None
         for i, (reader, saved) in enumerate(zip(self.readers, header["readers"], strict=True)):
             reader.windows_out = whole(saved["windows_out"])
             of = saved["last"]
@@ -465,7 +458,7 @@ class Fold:
             if kind in _CODES and array.dtype == np.int32:
                 require(array.max(initial=-1) < self.groups.bound, "a group that is not there")
             elif kind in _PANES and array.dtype == np.int64:
-                self.synopsis.check_sealed(array.ravel())
+                check_sealed(array.ravel(), self.synopsis.bounds_of_saved)
         self.synopsis.restore(arrays)
 
     def without(self, gone: Sequence[int]) -> None:
@@ -473,4 +466,5 @@ class Fold:
         kept = [i for i in range(len(self.readers)) if i not in gone]
         self.readers = [self.readers[i] for i in kept]
         self.clock.keep_readers(kept)
-        self.synopsis.serve([reader.query for reader in self.readers])
+        if isinstance(self.synopsis, ReaderFold):
+            self.synopsis.serve([reader.query for reader in self.readers])

@@ -13,11 +13,12 @@ import numpy as np
 import pyarrow as pa
 
 from skyband.arrays import Ints, Mask
+from skyband.contract.capabilities import QuickValidation
 from skyband.contract.checks import QuickTests, check_names
 from skyband.contract.checks import faults as faults_of
 from skyband.contract.rows import Faults
 from skyband.contract.synopsis import Synopsis
-from skyband.data.columns import decoded, empty_batch, is_bare, output_type, to_numpy
+from skyband.data.columns import as_table, chunks_of, is_bare, one_batch_of, output_type, to_numpy
 from skyband.data.computed import ComputedColumn
 from skyband.data.memo import once, sharing
 from skyband.data.row_filter import RowFilter
@@ -26,18 +27,13 @@ from skyband.errors import DataError, QueryError, SchemaError
 from skyband.kernels.scan import is_sorted
 from skyband.query.base import Query
 from skyband.query.expressions import Call, columns_of, parse
-from skyband.window import CountWindow
 
 __all__ = [
-    "CHUNK_ROWS",
     "Intake",
     "RowLimits",
     "SourceFilter",
     "TimeLimits",
     "ValueTest",
-    "as_table",
-    "chunks_of",
-    "one_batch_of",
     "refuse",
 ]
 
@@ -96,67 +92,7 @@ class RowLimits:
     """Tests of the values that answers show, for sinks that cannot hold all of them."""
 
 
-# Batches of any kind as tables, and the chunks in which their rows are summarised ----------------
-
-
-CHUNK_ROWS = 1 << 20
-"""Rows summarised at once. It never depends on the number of threads, as rounding might show it."""
-_SMALL_CHUNK = 1 << 16
-"""Chunks with fewer rows are joined with their neighbours: each costs Python some time."""
-
-
-_LONG_CHUNK = 4
-"""How many times as long a chunk is for an algorithm that asks for long ones."""
-
-
-def as_table(data: Any) -> pa.Table:
-    """A table from anything with the Arrow PyCapsule interface, without copying."""
-    if isinstance(data, pa.Table):
-        return decoded(data)
-    if isinstance(data, pa.RecordBatch):
-        return decoded(pa.Table.from_batches([data]))
-    problem = ""
-    if hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__"):
-        try:
-            return decoded(pa.table(data))
-        except (pa.ArrowException, TypeError) as error:
-            problem = f" ({error})"
-    raise SchemaError(
-        "a batch must be a table with an Arrow interface (pyarrow, pandas, polars, DuckDB, ...), "
-        f"not {type(data).__name__}{problem}"
-    )
-
-
-def one_batch_of(table: pa.Table) -> pa.RecordBatch:
-    """All rows of a table as one batch; copied only if there are several chunks."""
-    batches = table.to_batches()
-    if len(batches) == 1:
-        return batches[0]
-    if not batches:
-        return empty_batch(table.schema)
-    return table.combine_chunks().to_batches()[0] if table.num_rows else batches[0]
-
-
-def chunks_of(table: pa.Table, long: bool = False) -> list[pa.RecordBatch]:
-    """The chunks of a table: large ones cut, small neighbours joined; at least one.
-
-    They are cut every ``CHUNK_ROWS`` rows, or later if ``long`` chunks are asked for.
-    """
-    most = CHUNK_ROWS * _LONG_CHUNK if long else CHUNK_ROWS
-    batches = [b for b in table.to_batches(max_chunksize=most) if b.num_rows]
-    if len(batches) < 2:
-        return batches or [one_batch_of(table.slice(0, 0))]
-    found: list[list[pa.RecordBatch]] = []
-    rows = _SMALL_CHUNK
-    for batch in batches:
-        if rows >= _SMALL_CHUNK or batch.num_rows >= _SMALL_CHUNK:
-            found.append([])
-            rows = 0
-        found[-1].append(batch)
-        rows += batch.num_rows
-    return [
-        each[0] if len(each) == 1 else one_batch_of(pa.Table.from_batches(each)) for each in found
-    ]
+# Rows that count, and computed columns -----------------------------------------------------------
 
 
 Rows = TypeVar("Rows", pa.RecordBatch, pa.Table)
@@ -256,10 +192,9 @@ class Intake:
         """Sources that will send nothing at all."""
         self.untyped: dict[str, pa.Schema] = {}
         """Columns of sources that have sent only empty batches without types so far."""
-        self.limits: TimeLimits | None = None
-        """The times that the engine can hold; rows outside are bad. None for count windows."""
-        if not isinstance(query.window, CountWindow):
-            self.limits = TimeLimits(*query.window.reach)
+        reach = query.window.reach
+        self.limits = None if reach is None else TimeLimits(*reach)
+        """The times that the engine can hold; rows outside are bad. None if times do not matter."""
         self.values: tuple[ValueTest, ...] = ()
         """Tests of values that answers show."""
 
@@ -269,10 +204,8 @@ class Intake:
         Nobody knows what integer times count, so these may be any.
         """
         self.values = limits.values
-        window = self.query.window
-        if limits.ahead is None or isinstance(window, CountWindow) or window.integer:
+        if limits.ahead is None or self.limits is None or self.query.window.integer:
             return
-        assert self.limits is not None
         latest = int(clock * 1e6) + limits.ahead
         self.limits = replace(self.limits, latest=latest, ahead=limits.told)
 
@@ -280,8 +213,7 @@ class Intake:
         """The rows with values that the job's sinks cannot hold."""
         if not self.values or not batch.num_rows:
             return None
-        shown = set(self.synopsis.shown(source, batch.schema))
-        names = [name for name in batch.schema.names if name in shown]
+        names = self.query.shows(self.synopsis.columns(source, batch.schema))
         tests = [(n, why, test(batch.column(n))) for n in names for why, test in self.values]
         return faults_of(batch, tests)
 
@@ -321,11 +253,15 @@ class Intake:
                 )
 
     def _quick_tests(self, source: str) -> QuickTests | None:
-        """The tests of ``Synopsis.quick_tests``, if they only read columns of plain numbers."""
-        tests = self.synopsis.quick_tests(source)
-        kinds = self.synopsis.schemas[source]
+        """The tests of values, if they only read columns of plain numbers."""
+        tests, kinds = self.value_tests(source), self.synopsis.schemas[source]
         bare = tests is not None and all(is_bare(kinds.field(name).type) for name in tests)
         return tests if bare else None
+
+    def value_tests(self, source: str) -> QuickTests | None:
+        """What shows that the values of a few rows are good; None if nothing does."""
+        synopsis = self.synopsis
+        return synopsis.quick_tests(source) if isinstance(synopsis, QuickValidation) else None
 
     def _filter_of(self, source: str, schema: pa.Schema) -> SourceFilter:
         if source:

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from itertools import compress, pairwise
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from skyband.arrays import Ints, Mask
+from skyband.arrays import Ints, Mask, Saved, State
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Runs, run_starts
 from skyband.data.flat_state import Form, admitted, require
-from skyband.data.packing import under
 from skyband.panes import DecayPanes, Panes, SidePanes
 
 __all__ = [
     "SURELY_FITS",
     "ArrivalTotals",
     "OpenPanes",
+    "SplitPanes",
     "Totals",
     "last_windows",
     "totals_for",
@@ -39,13 +39,11 @@ _NONE = np.zeros(0, np.int64)
 _NEVER = np.iinfo(np.int64).min
 _GROUP_SHIFT = 40
 """Count windows key their pane totals by group and pane; 2^40 panes per group are enough."""
+_PANE = (1 << _GROUP_SHIFT) - 1
 
 
 class Totals:
     """The weight of every live pane."""
-
-    by_group: ClassVar[bool] = False
-    """Whether each group has its own windows."""
 
     def __init__(self, panes: Panes) -> None:
         self.panes = panes
@@ -97,12 +95,14 @@ class Totals:
 
     def _greatest(self, open_panes: Sequence[Runs]) -> int:
         """The greatest weight of a window over the panes so far, sealed or open; exactly."""
-        weights: dict[tuple[int, int], int] = {}
-        for group, pane, weight in self._panes(open_panes):
-            weights[group, pane] = weights.get((group, pane), 0) + weight
+        weights: dict[int, int] = {}
+        pieces = [(self._keys(runs), runs.scalars["total"]) for runs in open_panes]
+        for keys, own in [(self.keys, self.weights), *pieces]:
+            for key, weight in zip(keys.tolist(), own.tolist(), strict=True):
+                weights[key] = weights.get(key, 0) + weight
         self.bound = float(sum(weights.values()))
         most = total = 0
-        inside: deque[tuple[int, int]] = deque()
+        inside: deque[int] = deque()
         for at in sorted(weights):
             while inside and not self._share_a_window(inside[0], at):
                 total -= weights[inside.popleft()]
@@ -111,25 +111,19 @@ class Totals:
             most = max(most, total)
         return most
 
-    def _panes(self, open_panes: Sequence[Runs]) -> Iterator[tuple[int, int, int]]:
-        """Group, pane and weight; the groups of time windows are one."""
-        for key, weight in zip(self.keys.tolist(), self.weights.tolist(), strict=True):
-            yield *self._place(key), weight
-        for runs in open_panes:
-            weights = runs.scalars["total"].tolist()
-            for group, pane, weight in zip(
-                runs.group.tolist(), runs.stamp.tolist(), weights, strict=True
-            ):
-                yield group if self.by_group else 0, pane, weight
+    def _keys(self, runs: Runs) -> Ints:
+        """The key of each run: its pane, as all groups have the same windows."""
+        return runs.stamp
 
-    def _share_a_window(self, first: tuple[int, int], last: tuple[int, int]) -> bool:
-        """Whether a window, or what ``peek`` reads, may cover both of these panes of groups."""
-        length = self.panes.pane_end(last[1]) - self.panes.pane_start(first[1])
-        return first[0] == last[0] and bool(length <= self.panes.size)
+    @property
+    def stamps(self) -> Ints:
+        """The panes of the keys."""
+        return self.keys
 
-    def _place(self, key: int) -> tuple[int, int]:
-        """The group and the pane of a key; the groups of time windows are one."""
-        return divmod(key, 1 << _GROUP_SHIFT) if self.by_group else (0, key)
+    def _share_a_window(self, first: int, last: int) -> bool:
+        """Whether a window, or what ``peek`` reads, may cover the panes of both keys."""
+        length = self.panes.pane_end(last) - self.panes.pane_start(first)
+        return bool(length <= self.panes.size)
 
     def of(self, windows: Windows) -> npt.NDArray[Any]:
         """The weight of each window."""
@@ -160,13 +154,22 @@ class Totals:
 class ArrivalTotals(Totals):
     """The weight of the live panes of every group, each of which has its own windows."""
 
-    by_group = True
+    def _keys(self, runs: Runs) -> Ints:
+        return _key(runs.group, runs.stamp)
+
+    @property
+    def stamps(self) -> Ints:
+        return self.keys & _PANE
+
+    def _share_a_window(self, first: int, last: int) -> bool:
+        same = first >> _GROUP_SHIFT == last >> _GROUP_SHIFT
+        return same and super()._share_a_window(first & _PANE, last & _PANE)
 
     def add(self, sealed: Runs | None) -> None:
         weights = None if sealed is None else sealed.scalars.get("total")
         if sealed is None or weights is None:
             return  # the total is the number of arrivals, so nothing needs to be kept
-        keys = np.concatenate([self.keys, _key(sealed.group, sealed.stamp)])
+        keys = np.concatenate([self.keys, self._keys(sealed)])
         order = np.argsort(keys, kind="stable")
         self.keys, self.weights = keys[order], np.concatenate([self.weights, weights])[order]
 
@@ -189,7 +192,7 @@ class ArrivalTotals(Totals):
             super().expire(windows)
         elif len(self.keys) > 4 * self.panes.per_window * max(len(windows.ranks), 1):
             newest = np.zeros(len(windows.ranks), np.int64)
-            owner, pane = self.keys >> _GROUP_SHIFT, self.keys & ((1 << _GROUP_SHIFT) - 1)
+            owner, pane = self.keys >> _GROUP_SHIFT, self.stamps
             np.maximum.at(newest, owner, pane)
             self._keep(pane > newest[owner] - 2 * self.panes.per_window)
 
@@ -200,7 +203,7 @@ class RunningTotals(Totals):
     The panes up to the last window read are one entry, with their weight at the end of its pane.
     """
 
-    def _share_a_window(self, first: tuple[int, int], last: tuple[int, int]) -> bool:
+    def _share_a_window(self, first: int, last: int) -> bool:
         return True
 
     def of(self, windows: Windows) -> npt.NDArray[Any]:
@@ -285,6 +288,10 @@ _MOST_STRETCHES = 64
 _BEYOND = int(np.iinfo(np.int64).max)
 
 
+SplitPanes = tuple[Runs | None, list[Runs]]
+"""Sealed panes, and the pieces that stay open; see ``OpenPanes.split``."""
+
+
 class WaitingRows(Protocol):
     """Rows that belong to open panes and are not summarised yet."""
 
@@ -364,22 +371,12 @@ class OpenPanes:
         assert held is not None
         return held.take(np.isin(held.stamp, panes)).ordered()
 
-    def another(self) -> OpenPanes:
-        """An empty holder for summaries of the same query."""
-        return OpenPanes(self._combine)
-
     def empty(self) -> None:
         """Drop all pieces."""
         self.pieces = []
 
-    def split(
-        self, sealed: Callable[[Runs], Mask], apart: bool = False
-    ) -> tuple[Runs | None, Runs | None, list[Runs]]:
-        """The sealed panes as one summary per (pane, group), and the pieces that stay open.
-
-        With ``apart``, the sealed panes may come in two parts, the first of which precedes the
-        second; otherwise the first is None.
-        """
+    def split(self, sealed: Callable[[Runs], Mask]) -> SplitPanes:
+        """The sealed panes as one summary per (pane, group), and the pieces that stay open."""
         done: list[Runs] = []
         rest: list[Runs] = []
         for runs in self.pieces:
@@ -393,23 +390,7 @@ class OpenPanes:
                 in_order = bool(mask[:upto].all())
                 done.append(runs.slice(0, upto) if in_order else runs.take(mask))
                 rest.append(runs.slice(upto, len(runs)) if in_order else runs.take(~mask))
-        if apart and len(done) > 1:
-            return *self._parted(done), rest
-        return None, self._combined(done) if done else None, rest
-
-    def _parted(self, pieces: list[Runs]) -> tuple[Runs | None, Runs]:
-        """The panes that several pieces share, combined, and the later panes of the last piece.
-
-        A batch usually shares only its first pane with earlier batches, so the rest of it, which is
-        long, is neither copied nor combined. The first result is None if splitting gains nothing.
-        """
-        *early, last = pieces
-        last = last.ordered()
-        common = max(int(runs.stamp.max()) for runs in early)
-        cut = int(np.searchsorted(last.stamp, common, side="right"))
-        if cut == len(last) or last.repeats.any():
-            return None, self._combined(pieces)
-        return self._combined([*early, last.slice(0, cut)]), last.slice(cut, len(last))
+        return self._combined(done) if done else None, rest
 
     def mark(self) -> tuple[Any, ...]:
         """What ``rewind`` goes back to; pieces are never changed, only replaced."""
@@ -469,19 +450,14 @@ class OpenPanes:
 
     # State -------------------------------------------------------------------------------------
 
-    def flat(self) -> tuple[list[Any], dict[str, npt.NDArray[Any]]]:
-        """Headers and flat arrays of the pieces; the blank one last."""
-        headers: list[Any] = []
-        arrays: dict[str, npt.NDArray[Any]] = {}
-        for i, runs in enumerate([*self.pieces, *([] if self.blank is None else [self.blank])]):
-            header, columns = runs.flat()
-            headers.append(header)
-            arrays |= {f"open{i}/{name}": array for name, array in columns.items()}
-        return headers, arrays
+    def state(self) -> State:
+        """The pieces as flat arrays; the blank one last."""
+        pieces = [*self.pieces, *([] if self.blank is None else [self.blank])]
+        return {f"{i}": np.frombuffer(runs.pack(), np.uint8) for i, runs in enumerate(pieces)}
 
-    def restore(self, headers: Sequence[Any], arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Restore what ``flat`` returned."""
-        runs = [Runs.from_flat(h, under(arrays, f"open{i}/")) for i, h in enumerate(headers)]
+    def restore(self, arrays: Saved) -> None:
+        """Restore what ``state`` returned."""
+        runs = [Runs.unpack(arrays[f"{i}"].tobytes())[0] for i in range(len(arrays))]
         self.pieces, self.blank = runs[:-1], (runs[-1] if runs else None)
         self._settled = sum(_rows(each) for each in self.pieces)
 

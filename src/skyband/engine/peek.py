@@ -16,9 +16,9 @@ import numpy as np
 import pyarrow as pa
 
 from skyband import registry
-from skyband.answers.answer import Answers
-from skyband.answers.position import Position
+from skyband.answers.answer import Answers, Position
 from skyband.answers.tables import answers_of
+from skyband.contract.capabilities import IdRanking
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Runs
 from skyband.data.columns import output_type
@@ -54,7 +54,9 @@ def position(fold: Fold | None, place: int, id_: Any, group: Any) -> Position | 
     """The position of an id in its group over the window that ``peek`` reads; None if not live."""
     fold = _started(fold)
     reader = fold.readers[place]
-    _refuse_position(fold, reader)
+    ranking = fold.synopsis
+    if not isinstance(ranking, IdRanking):
+        raise _no_positions(reader)
     _refuse_unsealed(fold)
     code = _group(fold, group)
     windows = fold.clock.sealed_windows(reader.panes.size, fold.groups)
@@ -68,7 +70,7 @@ def position(fold: Fold | None, place: int, id_: Any, group: Any) -> Position | 
     if any(column.null_count for column in key):
         return None
     first, end = int(windows.first[own[0]]), int(windows.end[own[0]])
-    found = fold.synopsis.position(first, end, code, key)
+    found = ranking.position(first, end, code, key)
     return None if found is None else Position(*found)
 
 
@@ -110,20 +112,18 @@ def _refuse_unsealed(fold: Fold) -> None:
         raise EngineError(f"there is nothing to see yet: no pane has been sealed{unseen}")
 
 
-def _refuse_position(fold: Fold, reader: Reader) -> None:
-    if fold.synopsis.positions:
-        return
+def _no_positions(reader: Reader) -> EngineError:
     query: Any = reader.query
     kind, name = query.kind, registry.choose(query)
     if kind == "TopK" and query.distinct is not None:
-        raise EngineError(f"{name} keeps no positions; use a TimeWindow or a CountWindow")
+        return EngineError(f"{name} keeps no positions; use a TimeWindow or a CountWindow")
     if kind == "TopK":
-        raise EngineError(
+        return EngineError(
             f"{name} ranks rows, so an id has no position; use distinct='best' or distinct='latest'"
         )
     if kind == "HeavyHitters":
-        raise EngineError(f"{name} does not know the count of every item; use algorithm='exact'")
-    raise EngineError(
+        return EngineError(f"{name} does not know the count of every item; use algorithm='exact'")
+    return EngineError(
         f"{kind} does not know the position of every id; HeavyHitters(algorithm='exact') and "
         "TopK(distinct=...) do"
     )
@@ -153,12 +153,12 @@ def _finished(fold: Fold, reader: Reader, windows: Windows) -> Runs | None:
 
 
 def _last_answer(fold: Fold, reader: Reader) -> dict[int, pa.Table]:
-    """The last answer; for a count window, the last answers of all groups, sorted by group."""
-    if not fold.groups.names or not fold.clock.own_windows:
-        return reader.last_tables
+    """The last answers of all groups that have windows of their own, sorted by group, as one."""
     ranks, last = fold.groups.ranks, reader.last_tables
+    if len(last) < 2:
+        return dict(zip((0,), last.values(), strict=False))
     tables = [last[group] for group in sorted(last, key=lambda g: int(ranks[g]))]
-    return {0: pa.concat_tables(tables)} if tables else {}
+    return {0: pa.concat_tables(tables)}
 
 
 def _as_one(answers: Answers, last: dict[int, pa.Table]) -> Answers:

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from skyband import registry
 from skyband.arrays import Codes, Ints
+from skyband.contract.capabilities import PaneComparing, QuickValidation, ReaderFold, RowAdmission
 from skyband.contract.checks import QuickTests
 from skyband.contract.rows import Faults, RefusedRows, Rows, Windows
 from skyband.contract.runs import Runs
@@ -44,9 +45,7 @@ class PerGroup(Synopsis[Any]):
         self.schemas = self.model.schemas
         self.axes = self.model.axes
         self.exact, self.peeks = self.model.exact, self.model.peeks
-        self.parallel = self.model.parallel
-        self.shortens, self.admits = self.model.shortens, self.model.admits
-        assert not self.model.accumulates
+        self.parallel, self.shortens = self.model.parallel, self.model.shortens
         self.ready = False
 
     def bind(self, source: str, schema: pa.Schema) -> pa.Schema:
@@ -66,7 +65,9 @@ class PerGroup(Synopsis[Any]):
         return self.model.validate(source, batch)
 
     def quick_tests(self, source: str) -> QuickTests | None:
-        return self.model.quick_tests(source)
+        """See ``QuickValidation``."""
+        model = self.model
+        return model.quick_tests(source) if isinstance(model, QuickValidation) else None
 
     def shard(self, source: str, batch: pa.RecordBatch, shards: int) -> Ints:
         return self.model.shard(source, batch, shards)
@@ -79,7 +80,9 @@ class PerGroup(Synopsis[Any]):
         return self.model.saved_runs(runs, sealed)
 
     def foresee_late_rows(self) -> None:
-        self.model.foresee_late_rows()
+        """See ``PaneComparing``."""
+        if isinstance(self.model, PaneComparing):
+            self.model.foresee_late_rows()
 
     def combine(self, runs: Runs) -> Runs:
         return self.model.combine(runs)
@@ -87,27 +90,9 @@ class PerGroup(Synopsis[Any]):
     def finish(self, partials: Sequence[Runs]) -> Runs:
         return self.model.finish(partials)
 
+    @property
     def bounds(self) -> Mapping[str, Any]:
-        return self.model.bounds()
-
-    def admit(self, runs: Runs) -> tuple[Runs, Faults | None]:
-        mask = np.zeros(sum(len(part) for part in runs.parts.values()), np.bool_)
-        found, kept = Faults(mask), []
-        late: list[tuple[int, Callable[[], RefusedRows]]] = []
-        for group, mine in self._split(runs):
-            # A group without a member has no state yet, and neither has the model.
-            admitted, faults = self.members.get(group, self.model).admit(mine)
-            kept.append(admitted)
-            if faults is not None:
-                # Only the count and the reasons are reported; positions differ between groups.
-                mask[found.count : found.count + faults.count] = True
-                found.reasons += faults.reasons
-                if faults.refused is not None:
-                    late.append((group, faults.refused))
-        if not found.reasons:
-            return runs, None
-        found.refused = lambda: RefusedRows.concat([each().of_group(group) for group, each in late])
-        return Runs.concat(kept).ordered(), found
+        return self.model.bounds
 
     def partial(self, first: int, end: int, group: int | None = None) -> Runs:
         asked = sorted(self.members) if group is None else [group]
@@ -117,11 +102,6 @@ class PerGroup(Synopsis[Any]):
             if each in self.members and _covers(self.filled[each], first, end)
         ]
         return Runs.concat(found) if found else self.model.partial(first, end)
-
-    def savepoint(self) -> Mapping[str, npt.NDArray[Any]] | None:
-        if self.model.savepoint() is None:
-            return None
-        return {name: array.copy() for name, array in self.snapshot().items()}
 
     def fold(self, panes: Runs, windows: Windows) -> Runs | None:
         fresh = dict(self._split(panes))
@@ -149,7 +129,7 @@ class PerGroup(Synopsis[Any]):
 
     def snapshot(self) -> dict[str, npt.NDArray[Any]]:
         arrays = {"groups": np.array(sorted(self.members), np.int64)}
-        arrays |= {f"tally/{name}": count.copy() for name, count in self.model.tallies().items()}
+        arrays |= {f"model/{name}": value for name, value in self.model.snapshot().items()}
         for group, member in sorted(self.members.items()):
             arrays[f"{group}/filled"] = self.filled[group]
             arrays |= {f"{group}/state/{n}": value for n, value in member.snapshot().items()}
@@ -161,8 +141,7 @@ class PerGroup(Synopsis[Any]):
         for name, value in arrays.items():
             group, _, rest = name.partition("/")
             split.setdefault(group, {})[rest] = value
-        for name, count in self.model.tallies().items():
-            count[:] = split.get("tally", {}).get(name, 0)
+        self.model.restore(split.get("model", {}))  # ``summarise`` may have counted something
         for group in arrays["groups"].tolist():
             mine = split[str(group)]
             like, forms = {"filled": _NONE}, {"filled": Form("panes", ascends=True)}
@@ -173,12 +152,10 @@ class PerGroup(Synopsis[Any]):
             member.bounds_of_saved = None
 
     def stats(self) -> dict[str, int | float]:
-        total = dict.fromkeys(self.model.stats(), 0.0 * 0)
-        for member in self.members.values():
-            for name, value in member.stats().items():
+        total: dict[str, int | float] = {}
+        for synopsis in (self.model, *self.members.values()):
+            for name, value in synopsis.stats().items():
                 total[name] = total.get(name, 0) + value
-        for name, count in self.model.tallies().items():
-            total[name] += int(count[0])
         return {name: int(v) if float(v).is_integer() else v for name, v in total.items()}
 
     def _check(self) -> None:
@@ -220,6 +197,39 @@ class PerGroup(Synopsis[Any]):
         ]
 
 
+class AdmittingPerGroup(PerGroup):
+    """For an algorithm that may find bad rows when a pane is sealed; see ``RowAdmission``."""
+
+    def admit(self, runs: Runs) -> tuple[Runs, Faults | None]:
+        mask = np.zeros(sum(len(part) for part in runs.parts.values()), np.bool_)
+        found, kept = Faults(mask), []
+        late: list[tuple[int, Callable[[], RefusedRows]]] = []
+        for group, mine in self._split(runs):
+            # A group without a member has no state yet, and neither has the model.
+            admitted, faults = self._admission(group).admit(mine)
+            kept.append(admitted)
+            if faults is not None:
+                # Only the count and the reasons are reported; positions differ between groups.
+                mask[found.count : found.count + faults.count] = True
+                found.reasons += faults.reasons
+                if faults.refused is not None:
+                    late.append((group, faults.refused))
+        if not found.reasons:
+            return runs, None
+        found.refused = lambda: RefusedRows.concat([each().of_group(group) for group, each in late])
+        return Runs.concat(kept).ordered(), found
+
+    def savepoint(self) -> Mapping[str, npt.NDArray[Any]] | None:
+        if self._admission(-1).savepoint() is None:
+            return None
+        return {name: array.copy() for name, array in self.snapshot().items()}
+
+    def _admission(self, group: int) -> RowAdmission:
+        member = self.members.get(group, self.model)
+        assert isinstance(member, RowAdmission)
+        return member
+
+
 def _as_group(runs: Runs, group: int) -> Runs:
     return Runs(runs.stamp, np.full(len(runs), group, np.int32), runs.parts, runs.scalars)
 
@@ -235,8 +245,9 @@ def make_synopsis(query: Query, readers: Sequence[Query] = ()) -> Synopsis[Any]:
     """
     cls = registry.load(query.kind, registry.choose(query))
     if query.groups and not cls.many_groups:
-        return PerGroup(lambda: cls(query))
+        make = AdmittingPerGroup if issubclass(cls, RowAdmission) else PerGroup
+        return make(lambda: cls(query))
     synopsis: Synopsis[Any] = cls(query)
-    if any(reader is not query for reader in readers):
+    if isinstance(synopsis, ReaderFold) and any(reader is not query for reader in readers):
         synopsis.serve(readers)
     return synopsis

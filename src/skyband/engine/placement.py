@@ -7,7 +7,7 @@ moved only within a pane, if there are groups. Other rows are sorted by pane and
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +22,10 @@ from skyband.kernels.arrange import counting_order, split_by_code
 from skyband.kernels.scan import is_sorted
 from skyband.panes import Panes
 
-__all__ = ["Arrivals", "Placement", "ReadBatch", "codes_of", "place", "place_rows"]
+__all__ = ["NEVER", "Placement", "ReadBatch", "codes_of", "place_arrivals", "place_rows"]
+
+NEVER = int(np.iinfo(np.int64).min)
+"""A pane before all others."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,108 +59,51 @@ class Placement:
     """The least time among the late rows."""
 
 
-class InOrder(Protocol):
-    """Positions of rows (times or arrival numbers) that never decrease."""
-
-    def __len__(self) -> int: ...
-    def at(self, row: int) -> int: ...
-    def rows_before(self, positions: Ints) -> Ints: ...
-    def all(self) -> Ints: ...
-
-
-@dataclass(frozen=True, eq=False)
-class Ascending:
-    """Times in ascending order."""
-
-    ticks: Ints
-
-    def __len__(self) -> int:
-        return len(self.ticks)
-
-    def at(self, row: int) -> int:
-        return int(self.ticks[row])
-
-    def rows_before(self, positions: Ints) -> Ints:
-        return np.searchsorted(self.ticks, positions)
-
-    def all(self) -> Ints:
-        return self.ticks
-
-
-@dataclass(frozen=True)
-class Arrivals:
-    """Consecutive arrival numbers."""
-
-    first: int
-    rows: int
-
-    def __len__(self) -> int:
-        return self.rows
-
-    def at(self, row: int) -> int:
-        return self.first + (row if row >= 0 else self.rows + row)
-
-    def rows_before(self, positions: Ints) -> Ints:
-        return np.clip(positions - self.first, 0, self.rows)
-
-    def all(self) -> Ints:
-        return np.arange(self.first, self.first + self.rows)
-
-
 def place_rows(
     read: ReadBatch, axis: TimeAxis | None, panes: Panes, groups: GroupTable, sealed: int
 ) -> Placement:
     """Rows by their times; panes before ``sealed`` are late."""
     if read.ticks is None or axis is None:
         return Placement(None)
+    place = _stretched if read.in_order else _sorted
     times = axis.native(read.batch.column(axis.name))
-    positions = Ascending(read.ticks) if read.in_order else read.ticks
-    return place(read.source, read.batch, positions, times, panes, groups, None, sealed)
+    return place(read.source, read.batch, read.ticks, times, panes, groups, None, sealed)
 
 
-def place(
+def place_arrivals(
+    read: ReadBatch, numbers: Any, panes: Panes, groups: GroupTable, codes: Codes | None = None
+) -> Placement:
+    """Rows by their arrival numbers: a range or, in the groups with these codes, an array."""
+    place = _stretched if codes is None else _sorted
+    return place(read.source, read.batch, numbers, None, panes, groups, codes, NEVER)
+
+
+def _stretched(
     source: str,
     batch: pa.RecordBatch,
-    positions: InOrder | Ints,
+    positions: Ints | range,
     times: Ints | None,
     panes: Panes,
     groups: GroupTable,
     codes: Codes | None,
     sealed: int,
 ) -> Placement:
-    """Rows by their positions, at least one; ``codes`` are their groups, if they are known.
+    """Place rows that are in order: each pane is a stretch of the batch.
 
-    If they are, positions are arrivals in the group.
+    Without times, positions are the numbers of arrivals.
     """
-    if isinstance(positions, np.ndarray):
-        return _sorted(source, batch, positions, times, panes, groups, codes, sealed)
-    return _stretched(source, batch, positions, times, panes, groups, sealed)
-
-
-def _stretched(
-    source: str,
-    batch: pa.RecordBatch,
-    positions: InOrder,
-    times: Ints | None,
-    panes: Panes,
-    groups: GroupTable,
-    sealed: int,
-) -> Placement:
-    """Place rows that are in order: each pane is a stretch of the batch."""
     pane, starts, lengths = _stretches(positions, panes)
     used = panes.used(pane)
     late = used & (pane < sealed)
     counts = int(lengths[late].sum()), int(lengths[~used].sum())
-    earliest = positions.at(int(starts[late][0])) if counts[0] else 0
+    earliest = int(positions[int(starts[late][0])]) if counts[0] else 0
     keep = used & ~late
     pane, starts, lengths = pane[keep], starts[keep], lengths[keep]
     if not len(pane):
         return Placement(None, *counts, earliest)
     whole = int(lengths.sum())
     first = int(starts[0])
-    arrival = None
-    if isinstance(positions, Arrivals):
-        arrival = positions.first + starts
+    arrival = positions[0] + starts if times is None else None
     if whole == int(starts[-1] + lengths[-1]) - first:
         batch = batch.slice(first, whole)
         times = None if times is None else times[first : first + whole]
@@ -175,16 +121,19 @@ def _stretched(
     return Placement(rows, *counts, earliest)
 
 
-def _stretches(positions: InOrder, panes: Panes) -> tuple[Ints, Ints, Ints]:
+def _stretches(positions: Ints | range, panes: Panes) -> tuple[Ints, Ints, Ints]:
     """The panes that have rows, ascending; where each begins in the batch; how many rows it has."""
-    low, high = int(panes.pane_of(positions.at(0))), int(panes.pane_of(positions.at(-1)))
+    low, high = int(panes.pane_of(positions[0])), int(panes.pane_of(positions[-1]))
     if low == high:
         return np.array([low]), np.array([0]), np.array([len(positions)])
-    if high - low < len(positions) // 8 or isinstance(positions, Arrivals):
+    if isinstance(positions, range):
         pane = np.arange(low, high + 1, dtype=np.int64)
-        starts = positions.rows_before(panes.pane_start(pane))
+        starts = np.clip(panes.pane_start(pane) - positions.start, 0, len(positions))
+    elif high - low < len(positions) // 8:
+        pane = np.arange(low, high + 1, dtype=np.int64)
+        starts = np.searchsorted(positions, panes.pane_start(pane))
     else:
-        by_row = panes.pane_of(positions.all())
+        by_row = panes.pane_of(positions)
         changed = np.ones(len(by_row), np.bool_)
         changed[1:] = by_row[1:] != by_row[:-1]
         starts = np.flatnonzero(changed)
@@ -218,13 +167,12 @@ def _sorted(
         codes = None if codes is None else codes[kept]
     if not batch.num_rows:
         return Placement(None, *counts, earliest)
-    counted = codes is not None
     if codes is None:
         codes = codes_of(batch, groups)
     index, starts = _arranged(pane, codes, groups.bound)
     first = starts if index is None else index[starts]
     offsets = np.append(starts, len(pane))
-    arrival = positions[first] if counted else None
+    arrival = positions[first] if times is None else None
     runs = pane[first], codes[first], offsets, index, times, arrival
     return Placement(Rows(source, batch, *runs), *counts, earliest)
 

@@ -36,7 +36,6 @@ from skyband.data.row_filter import RowFilter
 from skyband.data.time_axis import TimeAxis
 from skyband.engine.clock import ClockPreview
 from skyband.engine.open_panes import SURELY_FITS
-from skyband.engine.placement import Arrivals, ReadBatch, place, place_rows
 from skyband.errors import SchemaError
 
 if TYPE_CHECKING:
@@ -51,7 +50,6 @@ _MOST_ROWS = 4096
 _MOST_PUSHES = 512
 """Pushes that may wait: each keeps an array per column of text."""
 _BEYOND = int(np.iinfo(np.int64).max)
-_NEVER = int(np.iinfo(np.int64).min)
 _KEPT_AS_ARRAYS = (*OFFSETS_32, *OFFSETS_64, pa.bool_())
 """Types whose arrays are kept as they are. Nobody can have changed them when they are read."""
 
@@ -155,10 +153,8 @@ def row_buffer_for(session: Session) -> RowBuffer | None:
     assert fold is not None
     if session.several or session.idle is not None or _ONLY not in intake.bound:
         return None
-    tests = session.synopsis.quick_tests(_ONLY)
-    if intake.filters[_ONLY].computed or tests is None or fold.panes.gaps:
-        return None
-    if fold.clock.own_windows and fold.groups.names:
+    tests = intake.value_tests(_ONLY)
+    if intake.filters[_ONLY].computed or tests is None or not fold.clock.foresees:
         return None
     return RowBuffer(session)
 
@@ -232,7 +228,7 @@ class RowBuffer:
             session.bind(_ONLY, schema)
         except SchemaError:
             return  # the general way says so
-        tests = session.synopsis.quick_tests(_ONLY)
+        tests = session.intake.value_tests(_ONLY)
         assert tests is not None
         names = session.synopsis.schemas[_ONLY].names
         kinds = [output_type(schema.field(name).type) for name in names]
@@ -294,16 +290,7 @@ class RowBuffer:
         assert self._plan is not None
         fold, axis = self.fold, self.fold.synopsis.axes.get(_ONLY)
         batch = _batch_of(self._plan.read_as, self._stores, self._held, self.rows)
-        if fold.clock.own_windows or axis is None:
-            arrivals = Arrivals(self._first, self.rows)
-            placement = place(_ONLY, batch, arrivals, None, fold.panes, fold.groups, None, _NEVER)
-        else:
-            ticks = axis.ticks(batch.column(axis.name))
-            in_order = bool((ticks[1:] >= ticks[:-1]).all())
-            read = ReadBatch(_ONLY, batch, ticks, self.rows, None, None, in_order)
-            placement = place_rows(read, axis, fold.panes, fold.groups, _NEVER)
-        assert placement.rows is not None
-        return placement.rows
+        return fold.clock.place_accepted(batch, axis, fold.groups, self._first)
 
     # Undoing -----------------------------------------------------------------------------------
 

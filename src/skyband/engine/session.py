@@ -13,11 +13,12 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from skyband.answers.answer import Answers
+from skyband.contract.capabilities import PositionTracking
 from skyband.contract.rows import Faults
+from skyband.data.columns import as_table
 from skyband.data.group_table import GroupTable
-from skyband.engine.clock import TimeClock
 from skyband.engine.fold import Fold, Step, widest
-from skyband.engine.intake import Intake, as_table, refuse
+from skyband.engine.intake import Intake, refuse
 from skyband.engine.per_group import make_synopsis
 from skyband.engine.placement import Placement, ReadBatch
 from skyband.engine.row_buffer import RowBuffer, row_buffer_for
@@ -191,7 +192,7 @@ class Session:
         self.synopsis = make_synopsis(self.query, list(self.queries.values()))
         self.intake = Intake(self.query, self.synopsis)
         self._buffer: tuple[RowBuffer | None] | None = None
-        if self.positions:
+        if self.positions and isinstance(self.synopsis, PositionTracking):
             self.synopsis.track_positions()
 
     def place_of(self, name: Name) -> int:
@@ -202,10 +203,11 @@ class Session:
 
     def pushing(self, data: Any) -> Transaction | None:
         """Read a batch, or a mapping from source to batch; rows are taken by the transaction."""
-        batches = self.read(self.by_source(data))
-        for each in batches:
-            if each.faults is not None and self.on_bad == "raise":
-                refuse(each.faults)
+        with self.named():
+            batches = self.read(self.by_source(data))
+            for each in batches:
+                if each.faults is not None and self.on_bad == "raise":
+                    refuse(each.faults)
         return Transaction(self, self.start(), partial(self._take, batches)) if batches else None
 
     @property
@@ -261,7 +263,6 @@ class Session:
                 self.rows["rows_unused"] += placement.late  # from before its first window
             elif placement.late:
                 self._note_late(fold, placement, each.source)
-            clock.observe(each)
         for runs in summaries:
             fold.take(runs)
         return fold.begin()
@@ -270,7 +271,10 @@ class Session:
         self.rows["rows_late"] += placement.late
         if self.late_is_sorted:
             raise OutOfOrder
-        lateness = _lateness_for(self.query, fold, placement.earliest_late)
+        window = self.query.window
+        needed = fold.clock.lateness_for(placement.earliest_late)
+        text = str(needed) if window.integer else f"'{duration_text(needed)}'"
+        lateness = f"lateness={text}"
         if self.late_is_an_error and self.on_bad != "skip":
             raise _too_late(placement.late, lateness, source)
         if self.reason is None:
@@ -350,9 +354,8 @@ class Session:
             sources = self.query.sources if self.several else (ONLY,)
             groups = GroupTable(self.query.groups, next(iter(self.intake.bound.values())))
             readers = list(self.queries.values())
-            self.fold = Fold(readers, self.synopsis, groups, self._judge, sources, self.idle)
-            if self.joins is not None and isinstance(self.fold.clock, TimeClock):
-                self.fold.clock.join(self.joins)
+            times = sources, self.idle, self.joins
+            self.fold = Fold(readers, self.synopsis, groups, self._judge, *times)
         return self.fold
 
     def reset(self, known: Mapping[str, pa.Schema] | None = None) -> None:
@@ -424,15 +427,6 @@ class Session:
 def _end(source: str, fold: Fold) -> Step | None:
     fold.clock.ignored.add(source)
     return fold.begin()
-
-
-def _lateness_for(query: Query, fold: Fold, earliest: int) -> str:
-    """What a window needs to take a late row of this time: ``lateness='90 s'``."""
-    window, clock = query.window, fold.clock
-    assert isinstance(clock, TimeClock)
-    assert clock.watermark is not None
-    needed = clock.watermark + window.lateness_ticks - earliest
-    return f"lateness={needed}" if window.integer else f"lateness='{duration_text(needed)}'"
 
 
 def _too_late(count: int, lateness: str, source: str) -> DataError:

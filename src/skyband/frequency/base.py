@@ -73,9 +73,6 @@ class FrequencySynopsis(Synopsis[HeavyHitters]):
         query = self.query
         return named(*query.groups, *self.items, query.weight, query.time, *query.keep)
 
-    def shown(self, source: str, schema: pa.Schema) -> tuple[str, ...]:
-        return named(*self.query.groups, *self.items, *self.query.keep)
-
     def check_types(self, source: str, schema: pa.Schema) -> None:
         for name in self.items:
             kind = schema.field(name).type
@@ -284,6 +281,7 @@ class FrequencySynopsis(Synopsis[HeavyHitters]):
         """How many items a partial answer holds: one more than k if answers state ``mu``."""
         return self.query.k + self.bounded
 
+    @property
     def bounds(self) -> Mapping[str, Any]:
         """An answer without rows leaves nothing out."""
         return {"mu": self.dtype.type(0).item()} if self.bounded else {}

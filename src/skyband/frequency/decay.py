@@ -119,8 +119,8 @@ class DecayedCounts(RunningCounts):
             self.kept = self.before(self.kept, int(windows.end[-1]))
         return found
 
-    def summary_types(self) -> Types:
-        types = super().summary_types()
+    def _summary_types(self) -> Types:
+        types = super()._summary_types()
         if self.query.capacity is not None:
             return types
         none = np.zeros(0, np.int64)

@@ -44,9 +44,7 @@ class Exact(FrequencySynopsis):
     """
 
     many_groups = True
-    many_readers = True
     shortens = True
-    positions = True
     saved_parts = (("", "counts"),)
     counts: PaneSums | Tumbling
 

@@ -218,8 +218,6 @@ REPORTS = "reports"
 class FusedSynopsis(Synopsis[FusedTopK]):
     """Everything of FusedTopK except the state over sealed panes, and the guard of that state."""
 
-    admits = True
-
     def __init__(self, query: FusedTopK) -> None:
         super().__init__(query)
         self.counting = isinstance(query.window, CountWindow)
@@ -244,9 +242,6 @@ class FusedSynopsis(Synopsis[FusedTopK]):
                 )
             names.append(query.stream)
         return named(*names)
-
-    def shown(self, source: str, schema: pa.Schema) -> tuple[str, ...]:
-        return (*self.query.groups, self.query.id)
 
     def _named(self, source: str) -> bool:
         """Whether a column of this source names the stream."""

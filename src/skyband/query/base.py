@@ -25,11 +25,9 @@ from skyband.window import (
 )
 
 __all__ = [
-    "ADDED",
     "KINDS",
     "NAME",
     "Query",
-    "applies",
     "check_query",
     "function_identity",
 ]
@@ -195,9 +193,6 @@ def _library_name(value: Any, package: str) -> str | None:
     return None if own or place is not value else f"{module}.{name}"
 
 
-ADDED: Mapping[str, Any] = {"added": True}
-"""Metadata of a field that was added later. While it has its default it is no part of the
-fingerprint, so that states from before still belong to the query."""
 Wanted = Any
 """A value that ``where`` asks for: text, a number, a boolean, a time."""
 RESERVED = ("window_start", "window_end", "rank")
@@ -231,7 +226,7 @@ class Query:
     window: Window
     algorithm: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
-    where: Mapping[str, Wanted | Sequence[Wanted]] = field(default_factory=dict, metadata=ADDED)
+    where: Mapping[str, Wanted | Sequence[Wanted]] = field(default_factory=dict)
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -311,7 +306,7 @@ class Query:
         for name in self.settings:
             default = next(f.default for f in fields(self) if f.name == name)
             given = getattr(self, name) != default
-            if given and not applies(type(self), self.algorithm, chosen, name):
+            if given and not self._applies(chosen, name):
                 known = registry.algorithms(self.kind, self.window.sort)
                 takers = [each for each in known if name in registry.takes(self.kind, each)]
                 other = f", or use an algorithm that uses it: {', '.join(takers)}" if takers else ""
@@ -330,6 +325,11 @@ class Query:
                 )
             if name in self.idle_options(vars(self)):
                 raise QueryError(f"the option {name!r} does nothing for this query; leave it out")
+
+    def _applies(self, chosen: str, setting: str) -> bool:
+        """Whether a setting has an effect on the algorithm that is named, or that was chosen."""
+        free = self.algorithm is None and setting in self.kept_anyway
+        return free or setting in registry.takes(self.kind, chosen)
 
     def _validate(self) -> None:
         """Check what is particular to this kind of query; raise QueryError if it is invalid."""
@@ -367,6 +367,13 @@ class Query:
     def shown(self, seen: Sequence[str]) -> tuple[str | None, ...]:
         """Input columns that an answer shows, in order; ``seen`` are the source's columns."""
         return self.key
+
+    def shows(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Those of the input columns that an answer shows under their own names."""
+        if not self.ranked:
+            return tuple(names)
+        shown = {*self.groups, *self.shown(names), *self.kept}
+        return tuple(name for name in names if name in shown)
 
     def answer_names(self, seen: Sequence[str] = ()) -> tuple[str, ...]:
         """Names of an answer's columns, for use when their types are not known."""
@@ -437,25 +444,20 @@ class Query:
     def fingerprint(self) -> str:
         """A digest that equal queries share in every process.
 
-        A function contributes its code, not its name.
+        A function contributes its code, not its name; a setting that has its default nothing, so
+        that a state belongs to its query even when queries get more settings.
         """
-        found = {n: v[IDENTITY] if is_function(v) else v for n, v in self.spec().items()}
+        values = {n: v[IDENTITY] if is_function(v) else v for n, v in self.spec().items()}
         for each in fields(self):
-            if each.metadata.get("added") and getattr(self, each.name) == _default(each):
-                del found[each.name]
-        text = json.dumps(found, sort_keys=True)
+            if each.init and getattr(self, each.name) == _default(each):
+                del values[each.name]
+        text = json.dumps(values, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def _default(field: Field[Any]) -> Any:
     made = field.default_factory
     return field.default if made is MISSING else made()
-
-
-def applies(kind: type[Query], named: str | None, chosen: str, setting: str) -> bool:
-    """Whether a setting has an effect on the algorithm that a query names, or that is chosen."""
-    free = named is None and setting in kind.kept_anyway
-    return free or setting in registry.takes(kind.kind, chosen)
 
 
 def _why(query: Query) -> str:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 from skyband.errors import QueryError
-from skyband.query.base import ADDED, Query
+from skyband.query.base import Query
 from skyband.query.checks import TIES, column, columns, counts, flag, one_of
 
 __all__ = ["HeavyHitters"]
@@ -32,13 +32,13 @@ class HeavyHitters(Query):
     time: str | None = None
     weight: str | None = None
     by: tuple[str, ...] = ()
-    keep: tuple[str, ...] = field(default=(), metadata=ADDED)
+    keep: tuple[str, ...] = ()
     capacity: int | None = None
     cells: int | None = None
     ratio: int | None = None
     filter_bits: int | None = None
-    ties: str = field(default="rank", metadata=ADDED)
-    proof: bool = field(default=False, metadata=ADDED)
+    ties: str = "rank"
+    proof: bool = False
 
     @property
     def extra_columns(self) -> tuple[str, ...]:  # type: ignore[override]

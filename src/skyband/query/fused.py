@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from skyband.errors import QueryError
-from skyband.query.base import ADDED, Query
+from skyband.query.base import Query
 from skyband.query.checks import column, columns, counts, one_of
 from skyband.window import CountWindow
 
@@ -62,7 +62,7 @@ class FusedTopK(Query):
     by: tuple[str, ...] = ()
     recurrences: int | str = 1
     returns: bool = True
-    repeats: str = field(default="sum", metadata=ADDED)
+    repeats: str = "sum"
 
     @classmethod
     def idle_options(cls, given: Mapping[str, Any]) -> tuple[str, ...]:

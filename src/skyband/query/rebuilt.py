@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from types import SimpleNamespace
 from typing import Any
 
-from skyband import registry
 from skyband.errors import EngineError
-from skyband.query.base import KINDS, Query, applies
+from skyband.query.base import KINDS, Query
 from skyband.query.plain_values import FUNCTION, IDENTITY, is_function, window_of
 
 __all__ = ["from_spec"]
@@ -26,14 +24,6 @@ def from_spec(spec: Mapping[str, Any], **given: Any) -> Query:
             )
     kind = KINDS[values.pop("kind")]
     values["window"] = window_of(values.pop("window"))
-    named = values["algorithm"]
-    chosen = registry.choose(SimpleNamespace(**values, kind=kind.kind))
-    for name in kind.settings:
-        # Version 0.1 accepted settings without effect; they are dropped when its specs are read.
-        if not applies(kind, named, chosen, name):
-            values.pop(name, None)
-    idle = kind.idle_options(values)
-    values["options"] = {n: v for n, v in values["options"].items() if n not in idle}
     unknown = [name for name in given if name not in spec]
     if unknown:
         raise EngineError(f"the snapshot's {kind.kind} has no {unknown[0]}=; leave it out")
@@ -53,7 +43,7 @@ def _check_given(query: Query, spec: Mapping[str, Any], given: Mapping[str, Any]
                     f"the snapshot has {name}={was!r}, not {now!r}; a snapshot belongs to one "
                     "query, so start a new Monitor for a different one"
                 )
-        elif IDENTITY in was and (not is_function(now) or now[IDENTITY] != was[IDENTITY]):
+        elif not is_function(now) or now[IDENTITY] != was[IDENTITY]:
             raise EngineError(
                 f"{name}= is another function than the snapshot's ({was[FUNCTION]}): its code "
                 "differs. Pass the function that the snapshot was taken with, or start a new "

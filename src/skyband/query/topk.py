@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 from skyband.errors import QueryError
-from skyband.query.base import ADDED, Query
+from skyband.query.base import Query
 from skyband.query.checks import TIES, column, number, one_of
 from skyband.window import DecayWindow
 
@@ -49,11 +49,11 @@ class TopK(Query):
     time: str | None = None
     by: tuple[str, ...] = ()
     largest: bool = True
-    distinct: str | None = field(default=None, metadata=ADDED)
-    keep: tuple[str, ...] = field(default=(), metadata=ADDED)
+    distinct: str | None = None
+    keep: tuple[str, ...] = ()
     epsilon: float = 0.0
     delta: float = 1.0
-    ties: str = field(default="rank", metadata=ADDED)
+    ties: str = "rank"
 
     @property
     def extra_columns(self) -> tuple[str, ...]:  # type: ignore[override]

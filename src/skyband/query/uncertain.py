@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 from skyband.errors import QueryError
-from skyband.query.base import ADDED, Query
+from skyband.query.base import Query
 from skyband.query.checks import column, number, one_of
 
 __all__ = ["SEMANTICS", "UncertainTopK"]
@@ -37,8 +37,8 @@ class UncertainTopK(Query):
     by: tuple[str, ...] = ()
     semantics: str = "pk-topk"
     threshold: float | None = None
-    keep: tuple[str, ...] = field(default=(), metadata=ADDED)
-    largest: bool = field(default=True, metadata=ADDED)
+    keep: tuple[str, ...] = ()
+    largest: bool = True
 
     def shown(self, seen: Sequence[str]) -> tuple[str | None, ...]:
         return (self.id, self.score, self.probability)

@@ -235,7 +235,7 @@ class GroupSkylines(JoinSynopsis):
         enough = all(len(side.heads) >= self.keys.bound for side in self.members)
         require(enough and self.known_keys >= 0, "keys without a list")
         for side in self.members:
-            self.check_sealed(side.rows[side.live, PANE])
+            self._check_sealed(side.rows[side.live, PANE])
         self.kept = sum(len(side.live) for side in self.members)
 
     def stats(self) -> dict[str, int | float]:

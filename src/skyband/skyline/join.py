@@ -63,6 +63,7 @@ class JoinSynopsis(DominanceSynopsis[SkylineJoin]):
 
     def __init__(self, query: SkylineJoin) -> None:
         super().__init__(query, dict(query.prefer))
+        self.waits_for = query.sources
         self.on = (query.on,) if isinstance(query.on, str) else tuple(query.on)
         self.sides: tuple[JoinSide, JoinSide] | None = None
         self.waiting: list[Runs] = []
@@ -84,10 +85,6 @@ class JoinSynopsis(DominanceSynopsis[SkylineJoin]):
         known = self.schemas | {source: schema}
         if len(known) == 2:
             self._resolved(*(known[name] for name in self.query.sources))
-
-    @property
-    def knows_enough(self) -> bool:
-        return len(self.schemas) == 2
 
     def start(self) -> None:
         self.sides = self._resolved(*(self.schemas[name] for name in self.query.sources))

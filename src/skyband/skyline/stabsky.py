@@ -51,7 +51,6 @@ class StabSky(SkylineSynopsis):
     """
 
     many_groups = True
-    many_readers = True
     saved_parts = (("graphs/", "graphs"), ("rows/", "store"))
 
     def __init__(self, query: Skyline) -> None:

@@ -29,6 +29,7 @@ import pandas as pd
 import pyarrow as pa
 
 from skyband.arrays import Ints, State
+from skyband.contract.capabilities import PartStore, ReaderFold
 from skyband.contract.rows import Faults, RefusedRows
 from skyband.contract.runs import Runs
 from skyband.data.group_table import GroupTable
@@ -367,8 +368,8 @@ class Bucket:
         if step is not None and step.mended is not None:
             for pane, runs in slices(step.mended):
                 self._write(stored, pane, runs, fold.groups)
-        if fold.synopsis.accumulates:
-            self._write_parts(stored, fold)
+        if isinstance(fold.synopsis, PartStore):
+            self._write_parts(stored, fold, fold.synopsis)
         else:
             self._drop_expired(stored)
         if step is not None and any(map(len, step.windows)):
@@ -420,18 +421,18 @@ class Bucket:
         On a board they may be made for a greater k: that of a query which is elsewhere, or gone.
         """
         runs = unpack_runs(blob, fold.groups)[0]
-        wider = fold.synopsis.many_readers and not self.board.alone
+        wider = isinstance(fold.synopsis, ReaderFold) and not self.board.alone
         return fold.synopsis.combine(runs) if wider and len(runs) else runs
 
     def _joined(self, stored: StoredFold, fold: Fold, upto: int) -> list[tuple[int, Runs]]:
         """The panes before this one that are in pieces, as one summary each."""
         panes, pieces = np.unique(stored.panes[:, 0], return_counts=True)
         panes = panes[(pieces > 1) & (panes < upto)]
-        if not len(panes) or fold.synopsis.accumulates:
+        if not len(panes) or isinstance(fold.synopsis, PartStore):
             return []
         return list(slices(fold.open.of(panes)))
 
-    def _write_parts(self, stored: StoredFold, fold: Fold) -> None:
+    def _write_parts(self, stored: StoredFold, fold: Fold, state: PartStore) -> None:
         """Write the changed parts of the state, which now holds all sealed panes."""
         self._drop(stored, stored.panes[:, 0] < fold.clock.sealed)
         if not fold.synopsis.ready:
@@ -440,7 +441,7 @@ class Bucket:
         if fold.groups.names:
             live = fold.groups.live
             stable[live] = hash_columns(fold.groups.gather(live))
-        for part, runs in fold.synopsis.changed(stable):
+        for part, runs in state.changed(stable):
             if part in stored.parts:
                 self.store.drop(stored.parts.pop(part)[0])
             if len(runs):

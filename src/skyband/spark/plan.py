@@ -22,6 +22,7 @@ import pyarrow as pa
 from skyband import registry
 from skyband.answers.changes import Kinds, changes_schema
 from skyband.answers.tables import Shape, answer_schema
+from skyband.contract.capabilities import PaneComparing
 from skyband.contract.rows import Faults
 from skyband.data.group_table import GroupTable
 from skyband.data.time_axis import window_value
@@ -292,7 +293,8 @@ class BoardPlan:
             assert intake.limits is not None
             spark = TimeLimits(0, (_LAST_MS + 1) * first.tick_ms - 1, _EARLY, _FAR)
             intake.limits = spark.within(intake.limits)
-            intake.synopsis.foresee_late_rows()
+            if isinstance(intake.synopsis, PaneComparing):
+                intake.synopsis.foresee_late_rows()
         intake.limit(first.limits, time.time())
         for source, schema in first.schemas.items():
             intake.bind(source, schema)

@@ -26,6 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skyband.arrays import Ints
+from skyband.contract.capabilities import LeanSummaries
 from skyband.contract.rows import Faults
 from skyband.contract.runs import Runs
 from skyband.data import letters
@@ -242,7 +243,7 @@ class Summariser:
         for shard, runs in enumerate(whole):
             mine = {}
             if runs is not None and len(runs):
-                if self.plan.on_bad == "raise":
+                if self.plan.on_bad == "raise" and isinstance(self.synopsis, LeanSummaries):
                     runs = self.synopsis.lean(runs)  # noqa: PLW2901
                 mine = dict(by_bucket(runs, self.groups, self.plan.buckets))
             if more:  # every key has to know which panes have rows

@@ -245,7 +245,7 @@ class SkybandDistinct(DistinctTopK):
         super().restore(arrays)
         owners = self.starts[0] == 0 and self.starts[-1] == len(self.rows)
         require(owners and self.payload.has(self.rows[:, kernel.SLOT]), "a row has no slot")
-        self.check_sealed(self.rows[:, kernel.PANE])
+        self._check_sealed(self.rows[:, kernel.PANE])
         if self.everyone is not None:
             self.everyone.restore(arrays)
             for piece in self.everyone.pieces:

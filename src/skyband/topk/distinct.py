@@ -32,7 +32,6 @@ class DistinctTopK(TopKSynopsis):
     """Everything that algorithms with one row per id share, except the state over sealed panes."""
 
     many_groups = True
-    positions = True
 
     def __init__(self, query: TopK) -> None:
         super().__init__(query)

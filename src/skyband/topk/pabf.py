@@ -177,6 +177,7 @@ class Pabf(SingleGroup):
         assert dtype is not None
         self.width, self.whole = steps(self.query.epsilon, dtype)
 
+    @property
     def bounds(self) -> Mapping[str, Any]:
         return {"epsilon": self.query.epsilon, "delta": self.query.delta}
 
@@ -255,7 +256,7 @@ class Pabf(SingleGroup):
         rows = self._rows.copy()
         rows[self.state.cut[0] :, kernel.LEVEL :] = 0  # set only when rows are merged into buckets
         own = self.state._replace(rows=rows, best=self._results)._asdict()
-        own |= prefixed("tally/", self.tallies())
+        own |= prefixed("tally/", self.filter.tallies())
         return super().snapshot() | {name: array.copy() for name, array in own.items()}
 
     def restore(self, arrays: Saved) -> None:
@@ -274,14 +275,11 @@ class Pabf(SingleGroup):
         best[: len(own["best"])] = own["best"]
         self.state = Candidates(**(own | {"best": best}))
         require(self.payload.has(self._slots()), "a row has no slot")
-        self.check_sealed(self._rows[:, kernel.PANE])
-        for name, count in self.tallies().items():
+        self._check_sealed(self._rows[:, kernel.PANE])
+        for name, count in self.filter.tallies().items():
             saved = arrays[f"tally/{name}"]
             require(saved.shape == count.shape and saved.dtype == count.dtype, name)
             count[:] = saved
-
-    def tallies(self) -> Mapping[str, Ints]:
-        return self.filter.tallies()
 
     def stats(self) -> dict[str, int | float]:
         """``retained`` includes expired rows until they are skipped or dropped in a merge."""
@@ -299,7 +297,7 @@ class Pabf(SingleGroup):
             "results_inserted": int(meta[kernel.INSERTED]),
             "refills": int(meta[kernel.REFILLS]),
             "rows_refilled": int(meta[kernel.REFILLED]),
-            **{name: int(count[0]) for name, count in self.tallies().items()},
+            **{name: int(count[0]) for name, count in self.filter.tallies().items()},
         }
 
     def _buckets(self) -> list[Ints]:

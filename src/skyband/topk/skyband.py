@@ -44,7 +44,6 @@ class SkybandTopK(TopKSynopsis):
 
     many_groups = True
     shortens = True
-    many_readers = True
     saved_parts = (("payload/", "payload"),)
 
     def __init__(self, query: TopK) -> None:
@@ -143,7 +142,7 @@ class SkybandTopK(TopKSynopsis):
         self.band = kernel.Skyband.from_arrays(self.query.k, **own)
         super().restore(arrays)
         require(self.payload.has(self.band.slots()), "a row has no slot")
-        self.check_sealed(own["rows"][:, PANE])
+        self._check_sealed(own["rows"][:, PANE])
 
     def stats(self) -> dict[str, int | float]:
         if self.alone is not None:

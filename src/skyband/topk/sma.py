@@ -100,7 +100,7 @@ class Sma(SingleGroup):
         require(inside and 0 <= meta[kernel.BAND] <= len(band), "more rows than it has")
         ahead = live[self._live(), kernel.NEXT]
         require(((ahead >= -1) & (ahead < room)).all(), "a queue leaves its rows")
-        self.check_sealed(live[self._live(), kernel.PANE])
+        self._check_sealed(live[self._live(), kernel.PANE])
         slots = np.append(self._slots(), band[: meta[kernel.BAND], kernel.SLOT])
         require(self.payload.has(slots), "a row has no slot")
 

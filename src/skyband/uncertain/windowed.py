@@ -277,6 +277,8 @@ class WindowedSynopsis(UncertainSynopsis):
         saved = admitted(arrays, like, forms)
         is_open, oldest = saved["at"].tolist()
         require(is_open or len(saved["head"]), "a compact set without rows")
+        panes = self.store.rows.pane[saved["head"]]
+        require(oldest == panes.min(initial=FAR), "a compact set whose oldest row is not there")
         self._head = Head(saved["head"], bool(is_open), oldest)
         self._rebuilt, self._cleanings = saved["counts"].tolist()
         self._due = 2 * len(self.store) + _SPARE
