@@ -27,7 +27,7 @@ def payload_for(types: Mapping[str, pa.DataType], kept: Collection[str] = ()) ->
     """The cheapest payload for columns of these types; only those in ``kept`` may have nulls."""
     if Value.fits(types) and not kept:
         return Value(*next(iter(types.items())))
-    return Payload(types, kept)
+    return Payload(types)
 
 
 class Value:
@@ -84,12 +84,8 @@ class Value:
 class Payload(RetainedRows):
     """One growing column per shown column; a row's slot is its position in them."""
 
-    def __init__(self, types: Mapping[str, pa.DataType], kept: Collection[str] = ()) -> None:
-        super().__init__(
-            {f"shown:{name}": kind for name, kind in types.items()},
-            length="used",
-            any_type=[f"shown:{name}" for name in kept],
-        )
+    def __init__(self, types: Mapping[str, pa.DataType]) -> None:
+        super().__init__({f"shown:{name}": kind for name, kind in types.items()}, length="used")
 
     def add(self, part: Part) -> Ints:
         """Append the shown columns of a summary; returns the slots of its rows."""

@@ -37,7 +37,7 @@ class SingleGroup(TopKSynopsis):
 
     def start(self) -> None:
         types = {name: self.schema.field(name).type for name in self._payload}
-        self.payload = Payload(types, self.query.keep)
+        self.payload = Payload(types)
 
     @abstractmethod
     def _run(self, panes: Runs, slots: Ints, windows: Windows) -> tuple[Ints, Ints]:

@@ -57,7 +57,7 @@ class UncertainRows:
         self.length = 0
         self.arrays: State = {n: np.zeros(0, d) for n, d in _COLUMNS.items()}
         self.ids = None if id_type is None else ColumnStore(id_type)
-        self.kept = RetainedRows(kept or {}, any_type=kept or ())
+        self.kept = RetainedRows(kept or {})
         self.rows = self._view()
 
     def __len__(self) -> int:
