@@ -40,7 +40,6 @@ from numba.core.typed_passes import NativeLowering, NopythonRewrites
 from numba.core.untyped_passes import InlineClosureLikes
 from numba.np import numpy_support
 
-from skyband.kernels import compile_ahead as ahead
 from skyband.kernels import notice
 
 __all__ = [
@@ -82,12 +81,8 @@ class KernelFiles(caching._Cache):  # noqa: SLF001 - numba's interface of caches
         # Numba's own cache loads all that the compiler knows about first, scipy included. To run
         # code, its memory manager is enough.
         rtsys.initialize(target_context)
-        path = self._path(sig, target_context.codegen())
-        payload = _read(path)
-        if payload is None and ahead.awaited(path):
-            payload = _read(path)
+        payload = _read(self._path(sig, target_context.codegen()))
         if payload is None:
-            ahead.begun(path)
             return None
         return compiler.CompileResult._rebuild(target_context, *payload)  # noqa: SLF001
 
@@ -95,7 +90,6 @@ class KernelFiles(caching._Cache):  # noqa: SLF001 - numba's interface of caches
         """Keep the kernel for arguments of these types."""
         path = self._path(sig, data.codegen)
         if data.library.has_dynamic_globals:  # addresses that hold in this process only
-            ahead.ended(path)
             return
         aside = path.with_name(f"{path.name}.{uuid.uuid4().hex[:16]}")
         try:
@@ -105,11 +99,6 @@ class KernelFiles(caching._Cache):  # noqa: SLF001 - numba's interface of caches
             aside.replace(path)
         except OSError:  # a full disk, say: it will be compiled again
             aside.unlink(missing_ok=True)
-        ahead.ended(path)
-
-    def path_of(self, types: tuple[Any, ...]) -> Path:
-        """The file of the kernel for arguments of these types."""
-        return self._path(types, cpu_target.target_context.codegen())
 
     def _path(self, sig: Any, codegen: Any) -> Path:
         versions = (sys.version_info[:2], numba.__version__, llvmlite.__version__)
