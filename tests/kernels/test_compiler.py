@@ -11,7 +11,8 @@ from numba.core import codegen
 from skyband.fused.kernels import guard, reports
 from skyband.kernels import hashing, sorting
 from skyband.kernels import jit as jit_module
-from skyband.kernels.arrange import copy_rows, with_room
+from skyband.kernels.arrange import with_room
+from skyband.kernels.borrow import copy_rows
 from skyband.kernels.jit import for_python, jit, piece
 from skyband.kernels.patient import interpreted, kernel_of
 from support.unwritten import VISIBLE
