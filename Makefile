@@ -103,14 +103,14 @@ CORE := -m "not slow and not tools and not cluster and not spark and not kafka"
 
 # The small ones, and those that wait for a Kafka broker, run beside those on Spark, which leave the
 # processor idle now and then.
-test: setup-test  ## Run all but the slow, the cluster and the tools' tests, and the small ones without JIT
+test: setup-test  ## Run all but the slow, the cluster and the tools' tests, and small ones without JIT and with numba's own
 	@began=$$(date +%s); $(SUBMAKE) test-core || exit 1; \
 	echo "==> make test-core took $$(($$(date +%s) - began)) s"; \
-	if ! $(BIN)/python -c "import pyspark" 2>/dev/null; then exec $(SUBMAKE) test-nojit test-kafka; fi; \
+	if ! $(BIN)/python -c "import pyspark" 2>/dev/null; then exec $(SUBMAKE) test-nojit test-njit test-kafka; fi; \
 	began=$$(date +%s); mkdir -p build; \
-	$(SUBMAKE) test-nojit >build/nojit.log 2>&1 & nojit=$$!; \
+	$(SUBMAKE) test-nojit test-njit >build/nojit.log 2>&1 & nojit=$$!; \
 	$(SUBMAKE) test-spark; spark=$$?; wait $$nojit; nojit=$$?; cat build/nojit.log; \
-	echo "==> make test-nojit and test-spark took $$(($$(date +%s) - began)) s"; \
+	echo "==> make test-nojit, test-njit and test-spark took $$(($$(date +%s) - began)) s"; \
 	exit $$((spark | nojit))
 
 test-core: setup  ## Run the same, but neither on Spark, nor with Kafka, nor without JIT
