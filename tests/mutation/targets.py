@@ -182,7 +182,8 @@ TARGETS = (
         (
             "frequency/test_exact_states.py",
             "frequency/test_exact_readers.py lists_and_items",
-            "frequency/test_frequency_groups.py",
+            "frequency/test_frequency_groups.py sizes[1-False-7-w]",
+            "frequency/test_frequency_groups.py silent",
         ),
     ),
     Target(
