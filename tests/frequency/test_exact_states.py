@@ -48,7 +48,7 @@ def test_many_windows_of_one_batch() -> None:
 
 def test_a_window_may_be_read_before_there_is_any_group() -> None:
     """On Spark a shard may have no rows yet when other shards have some."""
-    query = sb.HeavyHitters(k=2, item="n", time="t", by="g", window=sb.TimeWindow(10, slide=5))
+    query = sb.HeavyHitters(k=2, item="n", time="t", by=("g",), window=sb.TimeWindow(10, slide=5))
     exact = Exact(query)
     exact.bind("", pa.schema({"t": pa.int64(), "g": pa.string(), "n": pa.int64()}))
     none, codes, one = np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(1, np.int64)
