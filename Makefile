@@ -23,7 +23,7 @@ SUBMAKE := $(MAKE) --no-print-directory
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-board setup-demo setup-spark setup-test hooks demo spark-demo board screenshots bench test test-core test-kafka test-nojit test-spark \
+.PHONY: help setup setup-board setup-demo setup-spark setup-test hooks demo spark-demo board screenshots bench test test-core test-kafka test-nojit test-njit test-spark \
         slow-nojit nightly spark-classes docs docs-test slow faults spark-versions cluster fuzz mutants lowest dist dist-spark check format clean
 
 help:  ## List the targets
@@ -103,14 +103,14 @@ CORE := -m "not slow and not tools and not cluster and not spark and not kafka"
 
 # The small ones, and those that wait for a Kafka broker, run beside those on Spark, which leave the
 # processor idle now and then.
-test: setup-test  ## Run all but the slow, the cluster and the tools' tests, and the small ones without JIT
+test: setup-test  ## Run all but the slow, the cluster and the tools' tests, and small ones without JIT and with numba's own
 	@began=$$(date +%s); $(SUBMAKE) test-core || exit 1; \
 	echo "==> make test-core took $$(($$(date +%s) - began)) s"; \
-	if ! $(BIN)/python -c "import pyspark" 2>/dev/null; then exec $(SUBMAKE) test-nojit test-kafka; fi; \
+	if ! $(BIN)/python -c "import pyspark" 2>/dev/null; then exec $(SUBMAKE) test-nojit test-njit test-kafka; fi; \
 	began=$$(date +%s); mkdir -p build; \
-	$(SUBMAKE) test-nojit >build/nojit.log 2>&1 & nojit=$$!; \
+	$(SUBMAKE) test-nojit test-njit >build/nojit.log 2>&1 & nojit=$$!; \
 	$(SUBMAKE) test-spark; spark=$$?; wait $$nojit; nojit=$$?; cat build/nojit.log; \
-	echo "==> make test-nojit and test-spark took $$(($$(date +%s) - began)) s"; \
+	echo "==> make test-nojit, test-njit and test-spark took $$(($$(date +%s) - began)) s"; \
 	exit $$((spark | nojit))
 
 test-core: setup  ## Run the same, but neither on Spark, nor with Kafka, nor without JIT
@@ -148,6 +148,10 @@ NOJIT  := NUMBA_DISABLE_JIT=1 $(PYTEST) $(TWO) -m nojit -W "ignore:overflow enco
 test-nojit: setup  ## Run the small tests of the core with numba's compiler off
 	$(NOJIT) tests/data/test_columns.py tests/data/test_keys.py tests/data/test_packing.py tests/data/test_to_numpy.py tests/kernels \
 	  tests/engine/test_clocks.py $(PYTEST_ARGS)
+
+# Should a version of numba break kernels/compiler.py, its own compiler still serves.
+test-njit: setup  ## Run the tests of kernels as numba itself compiles them
+	SKYBAND_PLAIN_NUMBA=1 $(PYTEST) $(TWO) -m "not slow" tests/kernels/test_*kernels*.py $(PYTEST_ARGS)
 
 slow-nojit: setup  ## Run every test that can do without numba's compiler; takes long
 	$(NOJIT) tests --timeout=1800 -o faulthandler_timeout=3600 $(PYTEST_ARGS)

@@ -3,13 +3,11 @@
     python -m lab.first_answer                 every query, each in a fresh process
     python -m lab.first_answer topk topk-by    only these
     python -m lab.first_answer --kernels topk  and what each kernel costs
-    python -m lab.first_answer --alone topk    without the second process that compiles too
     python -m lab.first_answer --cached topk   a second process each, which finds everything cached
 
-Times are seconds after the import of skyband and of what makes the data; processor seconds
-include those of the second process, which compiles some of the kernels meanwhile. A specialisation
-is one kernel compiled for one list of argument types; the time of a kernel is without that of the
-kernels that it calls. `--alone` measures without the second process, and then lists all of them.
+Times are seconds after the import of skyband and of what makes the data. A specialisation is one
+kernel compiled for one list of argument types; the time of a kernel is without that of the kernels
+that it calls.
 """
 
 from __future__ import annotations
@@ -17,7 +15,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -121,7 +118,6 @@ def measure(name: str) -> dict[str, Any]:
     from numba.core import event as numba_event
 
     import skyband as sb
-    from skyband.kernels import compile_ahead as ahead
 
     source, query = _queries()[name]()
     moments: list[tuple[float, Any]] = []
@@ -138,9 +134,6 @@ def measure(name: str) -> dict[str, Any]:
     began, cpu = time.perf_counter(), time.process_time()
     rows = sb.rank(source, query).num_rows
     took = {"wall": time.perf_counter() - began, "cpu": time.process_time() - cpu}
-    ahead.finish()
-    children = resource.getrusage(resource.RUSAGE_CHILDREN)
-    took["cpu"] += children.ru_utime + children.ru_stime
     kernels = _self_times(moments)
     return {"name": name, "rows": rows, **took, "kernels": kernels}
 
@@ -161,12 +154,11 @@ def _self_times(events: list[tuple[float, Any]]) -> list[tuple[str, str, float]]
     return done
 
 
-def in_fresh_process(name: str, folder: str, alone: bool = False) -> dict[str, Any]:
+def in_fresh_process(name: str, folder: str) -> dict[str, Any]:
     """Run one case in a fresh process with the cache in `folder`."""
-    more = {"NUMBA_CACHE_DIR": folder, "SKYBAND_COMPILE_AHEAD": str(int(not alone))}
     done = subprocess.run(  # noqa: S603 - our own module
         [sys.executable, "-m", "lab.first_answer", "--here", name],
-        env=os.environ | more,
+        env=os.environ | {"NUMBA_CACHE_DIR": folder},
         stdout=subprocess.PIPE, text=True, check=True,
     )  # fmt: skip
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
@@ -178,7 +170,6 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("names", nargs="*")
     parser.add_argument("--kernels", action="store_true")
-    parser.add_argument("--alone", action="store_true")
     parser.add_argument("--cached", action="store_true")
     parser.add_argument("--here", action="store_true")
     options = parser.parse_args()
@@ -189,7 +180,7 @@ def main() -> None:
     for name in options.names or NAMES:
         with tempfile.TemporaryDirectory() as folder:
             for _ in range(2 if options.cached else 1):
-                found = in_fresh_process(name, folder, options.alone)
+                found = in_fresh_process(name, folder)
                 kernels = found["kernels"]
                 print(
                     f"{name:12} {found['cpu']:6.2f} {found['wall']:6.2f} {len(kernels):15} "

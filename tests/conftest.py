@@ -18,9 +18,6 @@ from hypothesis import settings
 
 from support import kafka_broker, postgres_server, shares, spark_session
 
-# Two workers compile side by side already; the tests of the second process start it themselves.
-os.environ.setdefault("SKYBAND_COMPILE_AHEAD", "0")
-
 # A shell that starts the tests in the background has Ctrl-C ignored, and the processes that tests
 # start would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

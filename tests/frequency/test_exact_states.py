@@ -31,6 +31,21 @@ def test_windows_of_few_panes(panes: int, by: tuple[str, ...], weight: str | Non
         conformance.compare("HeavyHitters", window, settings, stream)
 
 
+def test_many_windows_of_one_batch() -> None:
+    """More answers than there is room for at first."""
+    numbers = np.arange(1_200)
+    table = pa.table({"ts": numbers, "item": numbers * 7 % 11, "w": (numbers % 5) / 2})
+    query = sb.HeavyHitters(
+        k=4, item="item", time="ts", weight="w", window=sb.TimeWindow(600, slide=1)
+    )
+    monitor = sb.Monitor(query)
+    pushes = [a for i in range(0, 1_200, 30) for a in monitor.push(table.slice(i, 30))]
+    pieces = [answer.table for answer in [*pushes, *monitor.flush()]]
+    whole = sb.rank(table, query)
+    assert whole.num_rows > 4_096
+    assert whole.equals(pa.concat_tables(pieces))
+
+
 def test_a_window_may_be_read_before_there_is_any_group() -> None:
     """On Spark a shard may have no rows yet when other shards have some."""
     query = sb.HeavyHitters(k=2, item="n", time="t", by=("g",), window=sb.TimeWindow(10, slide=5))

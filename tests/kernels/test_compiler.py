@@ -9,9 +9,10 @@ import pytest
 from numba.core import codegen
 
 from skyband.fused.kernels import guard
-from skyband.kernels import hashing, scan, sorting
+from skyband.kernels import hashing, sorting
 from skyband.kernels import jit as jit_module
-from skyband.kernels.arrange import copy_rows, with_room
+from skyband.kernels.arrange import with_room
+from skyband.kernels.borrow import copy_rows
 from skyband.kernels.jit import for_python, jit, piece
 from skyband.kernels.patient import interpreted, kernel_of
 from support.unwritten import VISIBLE
@@ -92,12 +93,7 @@ def _cases() -> dict[str, tuple[Any, list[tuple[Any, ...]]]]:
         "_hash_floats": (hashing._hash_floats, [(floats,), (words,)]),
         "combine_hashes": (hashing.combine_hashes, [(words, words[::-1].copy())]),
         "mark_nulls": (hashing.mark_nulls, [(words, bits, at) for at in (0, 3, 8, 11)]),
-        "is_sorted": (
-            scan.is_sorted,
-            [(np.sort(keys),), (keys,), (keys[:1],), (keys[:0],), (np.arange(3000),)],
-        ),
         "guard_keys": (guard.guard_keys, [(words, (ties[:50].repeat(2) - 1).astype(np.int32))]),
-        "gather": (scan.gather, [(keys, np.array([3, 3, 0], np.int32), np.empty(3, keys.dtype))]),
         "sort_runs": (
             sorting.sort_runs,
             [

@@ -30,7 +30,7 @@ CASES = [pytest.param(name, marks=() if name == "topk" else pytest.mark.slow) fo
 
 @pytest.mark.parametrize("name", CASES)
 def test_no_more_is_compiled_than_this(name: str, tmp_path: Path) -> None:
-    found = in_fresh_process(name, str(tmp_path), alone=True)
+    found = in_fresh_process(name, str(tmp_path))
     kernels = [f"{where} {types}" for where, types, _ in found["kernels"]]
     assert found["rows"] > 0
     assert len(kernels) <= MOST[name], "\n".join(kernels)

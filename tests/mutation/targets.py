@@ -93,7 +93,11 @@ TARGETS = (
         "topk",
         "skyband.topk.kernels.skyband",
         {"TopK": ("skyband",)},
-        (f"{TOPK_KERNELS} small", f"{TOPK_KERNELS} forgotten", f"{TOPK_KERNELS} renumbered"),
+        (
+            *(f"{TOPK_KERNELS} {word}" for word in ("small", "forgotten", "renumbered", "gaps")),
+            f"{TOPK_KERNELS} one_large_group",
+            "engine/test_readers.py others_as_they_were[TopK]",
+        ),
     ),
     Target(
         "topk",
@@ -163,6 +167,23 @@ TARGETS = (
             f"{FREQUENCY_KERNELS} equal",
             f"{FREQUENCY_KERNELS} removed",
             f"{FREQUENCY_KERNELS} best",
+        ),
+    ),
+    Target(
+        "frequency",
+        "skyband.frequency.kernels.pane_sums",
+        {"HeavyHitters": ("exact", "fsp")},
+        ("frequency/test_exact_states.py", "engine/test_readers.py others_as_they_were[Heavy"),
+    ),
+    Target(
+        "frequency",
+        "skyband.frequency.kernels.grouped",
+        {"HeavyHitters": ("exact",)},
+        (
+            "frequency/test_exact_states.py",
+            "frequency/test_exact_readers.py lists_and_items",
+            "frequency/test_frequency_groups.py sizes[1-False-7-w]",
+            "frequency/test_frequency_groups.py silent",
         ),
     ),
     Target(
@@ -265,15 +286,10 @@ TARGETS = (
         {"SkylineJoin": ("isj", "lsj")},
         (
             "kernels/test_isj_kernels.py",
+            "kernels/test_local_sky_kernels.py",
             "skyline/test_skyline_join.py small_join",
             "contract/test_counters.py lsj",
         ),
-    ),
-    Target(
-        "skyline",
-        "skyband.skyline.kernels.fabric",
-        {"SkylineJoin": ("lsj",)},
-        ("kernels/test_local_sky_kernels.py",),
     ),
     Target(
         "skyline",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -81,6 +82,16 @@ def test_survivors_that_were_looked_at_are_of_known_modules() -> None:
     modules = {target.module for target in TARGETS}
     for module, _ in report.looked_at():
         assert module in modules
+
+
+def test_the_page_is_about_modules_that_are_tried() -> None:
+    named = set(re.findall(r"`(skyband\.[\w.]+)`", report.PAGE.read_text()))
+    assert named
+    assert named <= {target.module for target in TARGETS}
+
+
+def test_each_module_is_tried_once() -> None:
+    assert len({target.module for target in TARGETS}) == len(TARGETS)
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.module)

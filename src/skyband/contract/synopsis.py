@@ -35,7 +35,7 @@ from skyband.arrays import Ints, Saved, State
 from skyband.contract.checks import check_names
 from skyband.contract.rows import Faults, Rows, Windows
 from skyband.contract.runs import Runs, Types
-from skyband.data.arrow_store import check_keepable
+from skyband.data.column_store import check_keepable
 from skyband.data.flat_state import Forms, Parts, bytes_of, load, require, save
 from skyband.data.time_axis import TimeAxis
 from skyband.errors import EngineError, SchemaError

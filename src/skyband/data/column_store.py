@@ -1,4 +1,4 @@
-"""Columns of retained values in flat arrays.
+"""Columns of retained values.
 
 A synopsis copies the values it retains out of the batch into a `ColumnStore`: a batch of a million
 rows must not stay in memory because ten of its rows are retained.
@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from skyband.arrays import Array, Ints, Saved, State, grown, pooled
+from skyband.arrays import Array, Ints, Saved, State, grown
 from skyband.data.columns import (
     OFFSETS_32,
     OFFSETS_64,
@@ -27,18 +27,42 @@ from skyband.data.columns import (
     validity,
 )
 from skyband.data.flat_state import Form, admitted, require
+from skyband.data.ipc import column_from, column_to_array
 from skyband.errors import DataError, SchemaError
 from skyband.kernels.borrow import frozen
-from skyband.kernels.scan import gather
 from skyband.kernels.strings import SPARE, bytes_and_words, copy_spans, place_spans, read_spans
 
-__all__ = ["ColumnStore"]
+__all__ = ["ColumnStore", "check_keepable", "check_plain"]
 
 Slots = slice | Ints
 Valid = NDArray[np.uint8] | None
 """0 for each row that is null, 1 for the others; None if no row is null."""
 _LONGEST = 2**31 - 1
 _MUCH = 4096  # bytes of garbage that a heap may always have before it is compacted
+_MANY = 1024  # overwritten values that may always stay
+_MOST_PIECES = 32
+
+
+def check_keepable(name: str, kind: pa.DataType) -> None:
+    """Raise SchemaError if Arrow cannot select, join and write values of this type."""
+    try:
+        store = ColumnStore(kind)
+        store.append(pa.nulls(1, store.type))
+        store.restore(store.state())
+    except (pa.ArrowException, NotImplementedError) as problem:
+        raise SchemaError(
+            f"column {name!r} has type {kind}, which Arrow cannot copy row by row ({problem}); "
+            "cast it, or leave it out of keep"
+        ) from problem
+
+
+def check_plain(kind: pa.DataType) -> None:
+    """Raise SchemaError for nested types, whose values cannot be compared."""
+    if isinstance(ColumnStore(kind)._cells, _Values) and not pa.types.is_null(kind):  # noqa: SLF001
+        raise SchemaError(
+            f"a column of type {kind} cannot be kept in a window; leave it out, cast it to a "
+            "string, or flatten it into plain columns first"
+        )
 
 
 class ColumnStore:
@@ -48,7 +72,8 @@ class ColumnStore:
     double), gathering to the bytes read. Numbers, times and decimals take their own width, bools
     one byte, strings 16 bytes plus their length. Overwritten strings remain as garbage until half
     of the bytes are garbage; then the heap is rewritten. From the first null on, each slot takes
-    one more byte. Slots that `put` skips are zero or empty.
+    one more byte. Slots that `put` skips are zero or empty. Values of nested types stay Arrow's,
+    and take 8 bytes more each; there, slots that were skipped are null.
 
     >>> store = ColumnStore(pa.string())
     >>> store.append(pa.array(["a", None, "ccc"]))
@@ -64,18 +89,6 @@ class ColumnStore:
         self._cells = _cells_for(self._storage)
         self._valid: NDArray[np.uint8] | None = None
         self._length = 0
-
-    @staticmethod
-    def holds(kind: pa.DataType) -> bool:
-        """Whether columns of this type can be stored; others need an `ArrowStore`."""
-        kind = output_type(kind)
-        if isinstance(kind, pa.BaseExtensionType):
-            kind = output_type(kind.storage_type)
-        try:
-            _cells_for(kind)
-        except SchemaError:
-            return False
-        return True
 
     def __len__(self) -> int:
         return self._length
@@ -111,14 +124,9 @@ class ColumnStore:
             valid = self._valid.take(indices)
             nulls = len(valid) - int(np.count_nonzero(valid))
             bitmap = pa.py_buffer(np.packbits(valid, bitorder="little")) if nulls else None
-        count = len(indices)
-        if pa.types.is_null(self._storage):
-            found = pa.nulls(count)
-        else:
-            buffers = [bitmap, *self._cells.gather(indices)]
-            found = pa.Array.from_buffers(self._storage, count, buffers, nulls)
+        values = self._cells.gather(indices, bitmap, nulls)
         is_extension = isinstance(self.type, pa.BaseExtensionType)
-        return self.type.wrap_array(found) if is_extension else found
+        return self.type.wrap_array(values) if is_extension else values
 
     def compact(self, indices: Positions) -> None:
         """Keep only the slots `indices`, renumbered in that order, and free memory."""
@@ -167,7 +175,7 @@ class ColumnStore:
         rows = plain(arr)
         end = slots.stop if isinstance(slots, slice) else int(slots.max()) + 1
         length = max(self._length, end)
-        valid = validity(rows)
+        valid = None if isinstance(self._cells, _Values) else validity(rows)
         if valid is not None and positions is not None:
             valid = valid.take(positions)
         if valid is not None and self._valid is None and not valid.all():
@@ -184,6 +192,7 @@ class _Flat:
     """Cells of a fixed width."""
 
     def __init__(self, kind: pa.DataType) -> None:
+        self._type = kind
         self._is_bool = pa.types.is_boolean(kind)
         native = native_dtype(kind)
         self._read = fixed_bytes if native is None else to_numpy
@@ -201,16 +210,12 @@ class _Flat:
         values = self._read(rows)
         self._values[slots] = values if at is None else values.take(at)
 
-    def gather(self, indices: Positions) -> list[pa.Buffer]:
-        values: Array
-        if indices.dtype == np.int32 and self._dtype.kind in "iu" and self._dtype.itemsize == 8:
-            values = pooled(len(indices), np.int64)
-            gather(self._values.view(np.int64), indices, values)  # numpy would widen the indices
-        else:
-            values = self._values.take(indices)
+    def gather(self, indices: Positions, bitmap: pa.Buffer | None, nulls: int) -> pa.Array:
+        values: Array = self._values.take(indices)
         if self._is_bool:
             values = np.packbits(values, bitorder="little")
-        return [pa.py_buffer(values)]
+        buffers = [bitmap, pa.py_buffer(values)]
+        return pa.Array.from_buffers(self._type, len(indices), buffers, nulls)
 
     def compact(self, indices: Positions) -> None:
         self._values = self._values.take(indices)
@@ -221,16 +226,6 @@ class _Flat:
     def load(self, state: Saved) -> int:
         self._values = admitted(state, {"values": self._values}, {})["values"]
         return len(self._values)
-
-
-class _Nothing(_Flat):
-    """Cells of type null: only their number matters, which is kept as unused bytes."""
-
-    def __init__(self) -> None:
-        super().__init__(pa.uint8())
-
-    def write(self, slots: Any, rows: Any, at: Any, valid: Any) -> None:
-        """Nothing to write: every cell is null."""
 
 
 class _Heap:
@@ -270,15 +265,16 @@ class _Heap:
         if self._used > 2 * self._live + _MUCH:
             self.compact(np.arange(len(self._spans)))
 
-    def gather(self, indices: Positions) -> list[pa.Buffer]:
+    def gather(self, indices: Positions, bitmap: pa.Buffer | None, nulls: int) -> pa.Array:
         heap, offsets, _ = self._read(indices)
         if offsets[-1] > _LONGEST and self._offset_dtype.itemsize == 4:
             raise DataError(
                 f"{offsets[-1]} bytes do not fit into one column of type {self._type}; "
                 f"cast the column to large_{self._type}"
             )
-        octets = heap[: offsets[-1]]
-        return [pa.py_buffer(offsets.astype(self._offset_dtype, copy=False)), pa.py_buffer(octets)]
+        offsets = offsets.astype(self._offset_dtype, copy=False)
+        buffers = [bitmap, pa.py_buffer(offsets), pa.py_buffer(heap[: offsets[-1]])]
+        return pa.Array.from_buffers(self._type, len(indices), buffers, nulls)
 
     def compact(self, indices: Positions) -> None:
         heap, offsets, size = self._read(indices)
@@ -315,15 +311,66 @@ class _Heap:
         return heap, offsets, size
 
 
-def _cells_for(kind: pa.DataType) -> _Flat | _Heap:
+class _Values:
+    """Cells of any other type: Arrow's own values, and the place of each cell's value among them.
+
+    Values are only appended. Reading also joins what was appended since the last read. Overwritten
+    values stay until they outnumber the others.
+    """
+
+    def __init__(self, kind: pa.DataType) -> None:
+        self._pieces: list[pa.Array] = [pa.nulls(0, kind)]
+        self._used = 0
+        self._places = np.zeros(0, np.int64)
+        """-1 for cells without a value."""
+
+    @property
+    def nbytes(self) -> int:
+        return self._places.nbytes + sum(int(piece.nbytes) for piece in self._pieces)
+
+    def reserve(self, length: int) -> None:
+        self._places = grown(self._places, length, fill=-1)
+
+    def write(self, slots: Slots, rows: pa.Array, at: Positions | None, valid: Valid) -> None:
+        values = rows if at is None else rows.take(pa.array(at))
+        self._places[slots] = self._used + np.arange(len(values))
+        self._pieces.append(values)
+        self._used += len(values)
+        if self._used > 2 * len(self._places) + _MANY:
+            self.compact(np.arange(len(self._places)))
+        elif len(self._pieces) > _MOST_PIECES:
+            self._joined()
+
+    def _joined(self) -> pa.Array:
+        if len(self._pieces) > 1:
+            self._pieces = [pa.concat_arrays(self._pieces)]
+        return self._pieces[0]
+
+    def gather(self, indices: Positions, bitmap: Any = None, nulls: int = 0) -> pa.Array:
+        places = self._places.take(indices)
+        return self._joined().take(pa.array(places, mask=places < 0))
+
+    def compact(self, indices: Positions) -> None:
+        self._pieces = [self.gather(indices)]
+        self._used = len(indices)
+        self._places = np.arange(self._used)
+
+    def state(self, length: int) -> State:
+        return {"arrow": column_to_array(self.gather(np.arange(length)))}
+
+    def load(self, state: Saved) -> int:
+        values = column_from(np.array(state["arrow"]))
+        own = self._pieces[0].type
+        require(values.type == own, f"a column of {own} has type {values.type}")
+        self._pieces, self._used = [values], len(values)
+        self._places = np.arange(self._used)
+        return self._used
+
+
+def _cells_for(kind: pa.DataType) -> _Flat | _Heap | _Values:
     if kind in OFFSETS_32 or kind in OFFSETS_64:
         return _Heap(kind)
-    if pa.types.is_null(kind):
-        return _Nothing()
     has_width = pa.types.is_decimal(kind) or pa.types.is_fixed_size_binary(kind)
     if native_dtype(kind) is not None or (has_width and kind.byte_width > 0):
         return _Flat(kind)
-    raise SchemaError(
-        f"a column of type {kind} cannot be kept in a window; leave it out, cast it to a string, "
-        "or flatten it into plain columns first"
-    )
+    return _Values(kind)

@@ -71,11 +71,6 @@ class GroupTable(FlatState):
         self.index.release(codes)
         self._ranks = None
 
-    def same_as(self, other: GroupTable) -> bool:
-        """Whether all codes are the same in another table of the same columns."""
-        mine, theirs = self.index.state(), other.index.state()
-        return all(np.array_equal(mine[name], theirs[name]) for name in mine)
-
     def restore(self, arrays: Saved) -> None:
         super().restore(arrays)
         require(len(self.keys) >= self.index.bound, "a group has no key")

@@ -22,6 +22,7 @@ from skyband.data.columns import from_numpy, native_dtype
 
 __all__ = [
     "id_ranks",
+    "is_sorted",
     "order_by_value",
     "row_order",
     "scores_of",
@@ -92,6 +93,11 @@ def id_ranks(ids: pa.Array) -> Ints:
     elif pa.types.is_fixed_size_binary(kind):
         ids = ids.cast(pa.binary())
     return np.asarray(pc.rank(ids, tiebreaker="dense")).astype(np.int64)
+
+
+def is_sorted(values: Ints) -> bool:
+    """Whether no value is less than the one before it."""
+    return bool((values[1:] >= values[:-1]).all())
 
 
 def row_order(

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from skyband.arrays import Array, Ints, Saved, State
-from skyband.data.arrow_store import ArrowStore, store_for
 from skyband.data.column_store import ColumnStore
 from skyband.data.flat_state import Form, admitted, require
 from skyband.data.packing import prefixed, under
@@ -24,20 +23,13 @@ class RetainedRows:
     """The columns of retained rows; a row is identified by its slot.
 
     In a snapshot, column i is saved under ``{label}{i}/``, and the number of slots under
-    ``length`` if that is given. Columns in ``any_type`` may have nested types.
+    ``length`` if that is given.
     """
 
     def __init__(
-        self,
-        types: Mapping[str, pa.DataType],
-        label: str = "",
-        length: str | None = None,
-        any_type: Collection[str] = (),
+        self, types: Mapping[str, pa.DataType], label: str = "", length: str | None = None
     ) -> None:
-        self.stores: dict[str, ColumnStore | ArrowStore] = {
-            name: store_for(kind) if name in any_type else ColumnStore(kind)
-            for name, kind in types.items()
-        }
+        self.stores = {name: ColumnStore(kind) for name, kind in types.items()}
         self._label, self._length_name = label, length
         self._length = 0
 

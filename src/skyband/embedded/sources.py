@@ -278,7 +278,7 @@ def _merged(
 
 def sorted_by(table: pa.Table, name: str, ticks: Any) -> pa.Table:
     """The table sorted by time; returned as it is if it is sorted already, as most are."""
-    from skyband.kernels.scan import is_sorted
+    from skyband.data.order import is_sorted
 
     last: int | None = None
     for chunk in table.column(name).chunks:

@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from skyband.arrays import Ints
 from skyband.data.columns import output_type, to_arrow, to_numpy
-from skyband.kernels.scan import is_sorted
+from skyband.data.order import is_sorted
 
 __all__ = [
     "FIRST",

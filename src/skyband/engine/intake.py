@@ -21,10 +21,10 @@ from skyband.contract.synopsis import Synopsis
 from skyband.data.columns import as_table, chunks_of, is_bare, one_batch_of, output_type, to_numpy
 from skyband.data.computed import ComputedColumn
 from skyband.data.memo import once, sharing
+from skyband.data.order import is_sorted
 from skyband.data.row_filter import RowFilter
 from skyband.engine.placement import ReadBatch
 from skyband.errors import DataError, QueryError, SchemaError
-from skyband.kernels.scan import is_sorted
 from skyband.query.base import Query
 from skyband.query.expressions import Call, columns_of, parse
 

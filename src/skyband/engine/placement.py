@@ -17,9 +17,9 @@ from skyband.contract.rows import Faults, Rows
 from skyband.contract.runs import expand
 from skyband.data.columns import to_arrow
 from skyband.data.group_table import GroupTable
+from skyband.data.order import is_sorted
 from skyband.data.time_axis import TimeAxis
 from skyband.kernels.arrange import counting_order, split_by_code
-from skyband.kernels.scan import is_sorted
 from skyband.panes import Panes
 
 __all__ = ["NEVER", "Placement", "ReadBatch", "codes_of", "place_arrivals", "place_rows"]

@@ -81,7 +81,7 @@ class LatestRows:
         named = {f"keep:{name}": kind for name, kind in types.items()}
         self.grouped, self.own_windows = grouped, own_windows
         self.index = KeyIndex()
-        self.store = RetainedRows(named, any_type=named)
+        self.store = RetainedRows(named)
         self.pane = np.zeros(0, np.int64)
         """The pane of each code's row; ``_UNSEEN`` if it has none yet."""
         self.group = np.zeros(0, np.int32)

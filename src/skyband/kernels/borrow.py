@@ -15,16 +15,12 @@ from typing import Any, TypeVar
 
 import numba
 import numpy as np
-from llvmlite import ir  # type: ignore[import-untyped]
-from numba.core import cgutils as _cgutils
-from numba.core import types
 from numba.extending import intrinsic
-from numba.np import arrayobj as _arrayobj
 from numpy.typing import NDArray
 
+from skyband.kernels.jit import PLAIN
+
 Item = TypeVar("Item", bound=np.generic)
-cgutils: Any = _cgutils  # untyped
-arrayobj: Any = _arrayobj
 
 
 def frozen(array: NDArray[Item]) -> NDArray[Item]:
@@ -41,46 +37,33 @@ def frozen(array: NDArray[Item]) -> NDArray[Item]:
 
 
 def _same(array: NDArray[Item]) -> NDArray[Item]:
-    """The array itself: what `borrowed` is without the JIT."""
+    """The same array without an owner, see the module; without our compiler, the array itself."""
     return array
 
 
-def _ownerless(_context: Any, array: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        view = arrayobj.make_array(signature.args[0])(context, builder, arguments[0])
-        owner: Any = types.MemInfoPointer
-        view.meminfo = context.get_constant_null(owner(types.voidptr))
-        view.parent = context.get_constant_null(types.pyobject)
-        return view._getvalue()  # noqa: SLF001 - numba's own way to build a value
-
-    return array(array), generate
-
-
 def _not_touched(array: NDArray[Item], at: int) -> None:
-    """Nothing: what `touch` is without the JIT."""
+    """Bring the item (the row) at a place, which need not exist, into the cache; or do nothing."""
 
 
-def _prefetch(_context: Any, array: Any, at: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        view = arrayobj.make_array(signature.args[0])(context, builder, arguments[0])
-        place = context.cast(builder, arguments[1], signature.args[1], types.intp)
-        step = cgutils.unpack_tuple(builder, view.strides)[0]
-        address = builder.add(builder.ptrtoint(view.data, place.type), builder.mul(place, step))
-        pointer = builder.inttoptr(address, cgutils.voidptr_t)
-        number = ir.IntType(32)
-        kind = ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t, number, number, number])
-        prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-        # To be read, and kept in all levels of the data cache.
-        builder.call(prefetch, [pointer, number(0), number(3), number(1)])
-        return context.get_dummy_value()
+def _assigned(target: Any, source: Any, rows: int) -> None:
+    """Copy the first rows (or items) of one array into another of the same type.
 
-    return types.void(array, at), generate
+    Both are contiguous. In a kernel the slices below would take numba two seconds to compile: they
+    include the text of an error message.
+    """
+    target[:rows] = source[:rows]
 
 
 _config: Any = numba.config
-_plain = bool(_config.DISABLE_JIT)
-borrowed: Any = _same if _plain else intrinsic(_ownerless)
-"""The same array without an owner; see the module."""
-touch: Any = _not_touched if _plain else intrinsic(_prefetch)
-"""Bring the item (the row) of an array at a place, which need not exist, into the cache."""
-borrowed.plain, touch.plain = _same, _not_touched  # for kernels that are interpreted at first
+if _config.DISABLE_JIT:
+    borrowed: Any = _same
+    touch: Any = _not_touched
+    copy_rows: Any = _assigned
+elif PLAIN:
+    borrowed, touch, copy_rows = (numba.njit(each) for each in (_same, _not_touched, _assigned))
+else:
+    from skyband.kernels.compiler import copied, ownerless, prefetch
+
+    borrowed, touch, copy_rows = (intrinsic(each) for each in (ownerless, prefetch, copied))
+    # For kernels that are interpreted at first.
+    borrowed.plain, touch.plain, copy_rows.plain = _same, _not_touched, _assigned

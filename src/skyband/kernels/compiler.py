@@ -7,6 +7,9 @@ part of. An `Inner` function is therefore only translated to LLVM's language.
 
 Numba also compiles a function again for each literal that it is called with, and for each width of
 an integer. Here, a literal is a number, and every signed integer has 64 bits.
+
+All that numba does not promise to keep is used in this module. With ``SKYBAND_PLAIN_NUMBA=1`` it is
+not imported, see ``jit``.
 """
 
 from __future__ import annotations
@@ -15,51 +18,46 @@ import hashlib
 import os
 import pickle
 import signal
-import stat
 import sys
 import threading
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import CodeType
 from typing import Any, ClassVar
 
 import llvmlite  # type: ignore[import-untyped]
 import numba
 from llvmlite import ir
 from numba import _dynfunc
-from numba.core import caching, cgutils, codegen, compiler, types
+from numba.core import caching, codegen, compiler, types
+from numba.core import cgutils as _cgutils
 from numba.core.compiler import CompilerBase, DefaultPassBuilder, Flags, _LowerResult
 from numba.core.compiler_machinery import PassManager, register_pass
 from numba.core.pythonapi import _boxers
-from numba.core.registry import CPUDispatcher, cpu_target
+from numba.core.registry import CPUDispatcher
 from numba.core.runtime import rtsys
 from numba.core.serialize import dumps
 from numba.core.typed_passes import NativeLowering, NopythonRewrites
-from numba.core.untyped_passes import InlineClosureLikes
+from numba.np import arrayobj as _arrayobj
 from numba.np import numpy_support
 
-from skyband.kernels import compile_ahead as ahead
 from skyband.kernels import notice
+from skyband.kernels.jit import cache_folder, only_ours
 
-__all__ = [
-    "Entry",
-    "Inner",
-    "KernelFiles",
-    "only_ours",
-]
+__all__ = ["Entry", "Inner", "KernelFiles", "copied", "ownerless", "prefetch"]
+
+cgutils: Any = _cgutils  # untyped
+arrayobj: Any = _arrayobj
 
 # Compiled kernels on disk: one file per kernel and types of arguments, named by what is in it ----
 #
 # Numba keeps an index per function, and takes a function as changed when its file has another time
 # or another path. So a cache that is copied to another machine, or used after a fresh checkout, is
-# of
-# no use; and two processes that compile one function for different types at the same time can end
-# up
-# with an index that names the wrong code. Here, the name of a file is a digest of all that its code
-# depends on: the sources, the versions of Python and numba, the processor and the types. A file is
-# written aside and then renamed, so that it is there whole or not at all.
+# of no use; and two processes that compile one function for different types at the same time can
+# end up with an index that names the wrong code. Here, the name of a file is a digest of all that
+# its code depends on: the sources, the versions of Python and numba, the processor and the types. A
+# file is written aside and then renamed, so that it is there whole or not at all.
 
 
 class KernelFiles(caching._Cache):  # noqa: SLF001 - numba's interface of caches
@@ -82,12 +80,8 @@ class KernelFiles(caching._Cache):  # noqa: SLF001 - numba's interface of caches
         # Numba's own cache loads all that the compiler knows about first, scipy included. To run
         # code, its memory manager is enough.
         rtsys.initialize(target_context)
-        path = self._path(sig, target_context.codegen())
-        payload = _read(path)
-        if payload is None and ahead.awaited(path):
-            payload = _read(path)
+        payload = _read(self._path(sig, target_context.codegen()))
         if payload is None:
-            ahead.begun(path)
             return None
         return compiler.CompileResult._rebuild(target_context, *payload)  # noqa: SLF001
 
@@ -95,7 +89,6 @@ class KernelFiles(caching._Cache):  # noqa: SLF001 - numba's interface of caches
         """Keep the kernel for arguments of these types."""
         path = self._path(sig, data.codegen)
         if data.library.has_dynamic_globals:  # addresses that hold in this process only
-            ahead.ended(path)
             return
         aside = path.with_name(f"{path.name}.{uuid.uuid4().hex[:16]}")
         try:
@@ -105,11 +98,6 @@ class KernelFiles(caching._Cache):  # noqa: SLF001 - numba's interface of caches
             aside.replace(path)
         except OSError:  # a full disk, say: it will be compiled again
             aside.unlink(missing_ok=True)
-        ahead.ended(path)
-
-    def path_of(self, types: tuple[Any, ...]) -> Path:
-        """The file of the kernel for arguments of these types."""
-        return self._path(types, cpu_target.target_context.codegen())
 
     def _path(self, sig: Any, codegen: Any) -> Path:
         versions = (sys.version_info[:2], numba.__version__, llvmlite.__version__)
@@ -125,13 +113,6 @@ class KernelFiles(caching._Cache):  # noqa: SLF001 - numba's interface of caches
 
     def flush(self) -> None:
         """Part of numba's interface; files are removed by removing the folder."""
-
-
-def only_ours(entry: os.stat_result) -> bool:
-    """Whether a file or folder is this user's, and nobody else may write to it."""
-    if not hasattr(os, "getuid"):  # Windows keeps caches in folders of the user
-        return True
-    return entry.st_uid == os.getuid() and not entry.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
 def _read(path: Path) -> Any:
@@ -175,46 +156,6 @@ class _Flags(Flags):
         return _SHARED
 
 
-class _Remembered:
-    """A typing context that remembers what calls of numba's functions return.
-
-    Numba infers types in rounds and resolves every call again in each, by trying dozens of
-    candidates. The result depends on the function and the types of the arguments only.
-    """
-
-    def __init__(self, context: Any) -> None:
-        self._context = context
-        self._known: dict[tuple[Any, ...], tuple[Any, Any]] = {}
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._context, name)
-
-    def resolve_function_type(self, function: Any, args: Any, kws: Any) -> Any:
-        """The signature of a call."""
-        if kws or not isinstance(function, (types.BaseFunction, types.BoundFunction)):
-            return self._context.resolve_function_type(function, args, kws)
-        key = (id(function), *[arg._code for arg in args])  # noqa: SLF001
-        known = self._known.get(key)
-        if known is None:
-            signature = self._context.resolve_function_type(function, args, kws)
-            # The function is kept too, so that no other one gets its id.
-            known = self._known[key] = (signature, function)
-        return known[0]
-
-
-_REMEMBERED = _Remembered(cpu_target.typing_context)
-
-
-class _Steps(PassManager):
-    """The steps of a compilation, without numba's checks of its own steps after each of them."""
-
-    def _runPass(self, index: int, pss: Any, internal_state: Any) -> None:  # noqa: N802
-        pss.analysis = self._analysis
-        pss.run_initialization(internal_state)
-        pss.run_pass(internal_state)
-        pss.run_finalizer(internal_state)
-
-
 @register_pass(mutates_CFG=True, analysis_only=False)
 class _ArrayExpressions(NopythonRewrites):
     """Fuse operations on whole arrays, in the few kernels that have them."""
@@ -255,15 +196,12 @@ def _array_object(kind: Any, array: Any, c: Any) -> Any:
 
 
 class _Compiler(CompilerBase):
-    """Numba's compiler, with types that were inferred before."""
+    """Numba's compiler, which says that it is at work."""
 
     replaced: ClassVar[dict[Any, Any]] = {NopythonRewrites: _ArrayExpressions}
 
-    def __init__(self, typingctx: Any, *rest: Any) -> None:
-        super().__init__(typingctx, *rest)
-        self.state.typingctx = _REMEMBERED
-        from skyband.kernels.jit import cache_folder  # which needs this module
-
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
         notice.compiling(cache_folder())
         import numba.core.boxing  # noqa: F401  late, because kernels that are kept do without it
 
@@ -271,11 +209,9 @@ class _Compiler(CompilerBase):
 
     def define_pipelines(self) -> list[Any]:
         """The steps of a compilation."""
-        steps = _Steps("nopython")
-        inner = any(isinstance(c, CodeType) for c in self.state.func_id.code.co_consts)
+        steps = PassManager("nopython")
         for step, name in DefaultPassBuilder.define_nopython_pipeline(self.state).passes:
-            if inner or step is not InlineClosureLikes:
-                steps.add_pass(self.replaced.get(step, step), name)
+            steps.add_pass(self.replaced.get(step, step), name)
         steps.finalize()
         return [steps]
 
@@ -393,3 +329,52 @@ class Inner(Entry):
     def __call__(self, *args: Any) -> Any:
         """It has no machine code of its own."""
         return self.twin()(*args)
+
+
+# Intrinsics, which kernels call by the names in ``borrow`` ----------------------------------------
+
+
+def ownerless(_context: Any, array: Any) -> Any:
+    """The same array, of which no references are counted."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        view = arrayobj.make_array(signature.args[0])(context, builder, arguments[0])
+        owner: Any = types.MemInfoPointer
+        view.meminfo = context.get_constant_null(owner(types.voidptr))
+        view.parent = context.get_constant_null(types.pyobject)
+        return view._getvalue()  # noqa: SLF001 - numba's own way to build a value
+
+    return array(array), generate
+
+
+def prefetch(_context: Any, array: Any, at: Any) -> Any:
+    """Ask the processor for an item of an array before it is needed."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        view = arrayobj.make_array(signature.args[0])(context, builder, arguments[0])
+        place = context.cast(builder, arguments[1], signature.args[1], types.intp)
+        step = cgutils.unpack_tuple(builder, view.strides)[0]
+        address = builder.add(builder.ptrtoint(view.data, place.type), builder.mul(place, step))
+        pointer = builder.inttoptr(address, cgutils.voidptr_t)
+        number = ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t, number, number, number])
+        prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        # To be read, and kept in all levels of the data cache.
+        builder.call(prefetch, [pointer, number(0), number(3), number(1)])
+        return context.get_dummy_value()
+
+    return types.void(array, at), generate
+
+
+def copied(_context: Any, target: Any, source: Any, rows: Any) -> Any:
+    """Copy the first rows of one array into another."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        into = arrayobj.make_array(signature.args[0])(context, builder, arguments[0])
+        out_of = arrayobj.make_array(signature.args[1])(context, builder, arguments[1])
+        count = context.cast(builder, arguments[2], signature.args[2], types.intp)
+        row = cgutils.unpack_tuple(builder, out_of.strides)[0]
+        cgutils.raw_memmove(builder, into.data, out_of.data, count, row)
+        return context.get_dummy_value()
+
+    return types.void(target, source, rows), generate

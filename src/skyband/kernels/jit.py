@@ -4,6 +4,9 @@ The cache goes to the first of these folders that this user, and nobody else, ca
 `NUMBA_CACHE_DIR`, the package's `__pycache__`, the user's cache folder, a private temporary folder.
 If there is none, kernels are compiled in every process. A cache holds machine code that is loaded
 unchecked. With `NUMBA_DISABLE_JIT=1` kernels run as plain Python.
+
+Kernels are compiled by `compiler`, which relies on parts of numba that may change. If they do, set
+`SKYBAND_PLAIN_NUMBA=1`: then `numba.njit` compiles them, to the same results, in more time.
 """
 
 from __future__ import annotations
@@ -20,22 +23,20 @@ from typing import Any, TypeVar, cast
 import numba
 import numpy as np
 
-from skyband.kernels import compiler
-from skyband.kernels.compiler import Entry, Inner, only_ours
-
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 
 _config: Any = numba.config  # its settings are set while it is imported, which no type checker sees
 
 # No fastmath: scores may be infinite, and NaN must stay NaN. The numpy error model spares kernels
-# a branch at every division. Nobody calls kernels through a C pointer.
+# a branch at every division.
 _FLAGS: dict[str, Any] = {
-    "nopython": True,
     "nogil": True,
     "boundscheck": False,
     "error_model": "numpy",
-    "no_cfunc_wrapper": True,
 }
+# Nobody calls kernels through a C pointer.
+_OURS = _FLAGS | {"nopython": True, "no_cfunc_wrapper": True}
+PLAIN = os.environ.get("SKYBAND_PLAIN_NUMBA", "0") != "0"
 
 
 def jit(function: Kernel) -> Kernel:
@@ -54,7 +55,11 @@ def piece(function: Kernel) -> Kernel:
 def _inner(function: Kernel, flags: dict[str, Any]) -> Kernel:
     if _config.DISABLE_JIT:
         return _interpreted(function)
-    made = Inner(function, {}, _FLAGS | {"no_cpython_wrapper": True} | flags)
+    if PLAIN:
+        return cast(Kernel, numba.njit(**_FLAGS, **flags)(function))
+    from skyband.kernels.compiler import Inner
+
+    made = Inner(function, {}, _OURS | {"no_cpython_wrapper": True} | flags)
     made.twin = functools.cache(functools.partial(for_python, function))
     return cast(Kernel, made)
 
@@ -63,8 +68,12 @@ def for_python(function: Kernel) -> Kernel:
     """As `jit`, for what Python may call too; what is compiled is kept in the cache."""
     if _config.DISABLE_JIT:
         return _interpreted(function)
-    made = Entry(function, {}, dict(_FLAGS))
     folder = cache_folder() if Path(function.__code__.co_filename).exists() else None
+    if PLAIN:
+        return cast(Kernel, numba.njit(cache=folder is not None, **_FLAGS)(function))
+    from skyband.kernels.compiler import Entry
+
+    made = Entry(function, {}, dict(_OURS))
     if folder is not None:
         made.keep_in(folder / surroundings(function))
     return cast(Kernel, made)
@@ -112,6 +121,13 @@ def _takes_files(folder: Path) -> bool:
     return True
 
 
+def only_ours(entry: os.stat_result) -> bool:
+    """Whether a file or folder is this user's, and nobody else may write to it."""
+    if not hasattr(os, "getuid"):  # Windows keeps caches in folders of the user
+        return True
+    return entry.st_uid == os.getuid() and not entry.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+
+
 def _is_private(folder: Path) -> bool:
     """Make `folder` for this user alone; False if it is a link, or somebody else's.
 
@@ -131,7 +147,8 @@ def surroundings(function: Callable[..., Any]) -> str:
     That is the file of `function`, what it uses from other files, and how it is compiled.
     """
     digest = hashlib.sha256()
-    for path in (function.__code__.co_filename, __file__, compiler.__file__):
+    ours = [str(Path(__file__).with_name(name)) for name in ("jit.py", "compiler.py", "borrow.py")]
+    for path in (function.__code__.co_filename, *ours):
         digest.update(_digest_of_file(path))
     for name, value in sorted(_globals(function).items()):
         if isinstance(value, (bool, int, float, str, np.generic)) and not name.startswith("__"):

@@ -24,7 +24,6 @@ from typing import Any, TypeVar, cast
 import numba
 import numpy as np
 
-from skyband.kernels import compile_ahead as ahead
 from skyband.kernels.jit import for_python
 
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
@@ -81,14 +80,9 @@ def patient(
         if left <= 0 or _told["hurry"]:
             return kernel(*args)
         size = _size(args) if work is None else work(*args)
-        rehearsal = ahead.current()
-        if rehearsal is not None:
-            return _rehearsed(rehearsal, kernel, stand_in, args, size)
         large = size >= limit
         if large or plain is None:
             ready = _is_compiled(kernel)
-            if large and not ready:
-                ahead.start()
             if large or ready:
                 left = 0.0
                 return kernel(*args) if ready else _compiled(kernel, args)
@@ -97,8 +91,6 @@ def patient(
         with np.errstate(all="ignore"):
             result = plain(*args)
         left -= time.thread_time() - began
-        if left <= 0:
-            ahead.start()  # the next call compiles it
         return result
 
     wrapped: Any = run
@@ -122,18 +114,6 @@ def _compiled(kernel: Any, args: tuple[Any, ...]) -> Any:
     finally:
         if collects:
             gc.enable()
-
-
-def _rehearsed(
-    rehearsal: ahead.Rehearsal, kernel: Any, stand_in: Any, args: tuple[Any, ...], size: int
-) -> Any:
-    """Interpret a call of a rehearsal, and note it if the kernel may have to be compiled."""
-    if stand_in is None:
-        rehearsal.note(kernel, args, size)
-    if kernel not in rehearsal.plain:
-        rehearsal.plain[kernel] = stand_in or interpreted(kernel)
-    with np.errstate(all="ignore"):
-        return rehearsal.plain[kernel](*args)
 
 
 def interpreted(kernel: Any) -> Callable[..., Any]:

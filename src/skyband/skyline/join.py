@@ -26,7 +26,7 @@ from skyband.arrays import Ints, Saved, State
 from skyband.contract.checks import faults, named, null_tests, number_tests, plain_key
 from skyband.contract.rows import Faults, Rows, Windows
 from skyband.contract.runs import Part, Runs, offsets_of
-from skyband.data.column_store import ColumnStore
+from skyband.data.column_store import check_plain
 from skyband.data.columns import native_dtype, output_type
 from skyband.data.flat_state import load, save
 from skyband.data.keys import hash_columns, shards_of
@@ -79,7 +79,7 @@ class JoinSynopsis(DominanceSynopsis[SkylineJoin]):
 
     def check_types(self, source: str, schema: pa.Schema) -> None:
         for field in schema:
-            ColumnStore(field.type)  # raises for a type that cannot be kept
+            check_plain(field.type)
         for name in self.on:
             plain_key("join", schema, name)
         known = self.schemas | {source: schema}

@@ -8,7 +8,7 @@ from skyband.contract.accumulated import Accumulated
 from skyband.contract.checks import QuickTests, faults, named, no_nan, null_tests
 from skyband.contract.rows import Faults, Rows
 from skyband.contract.runs import Part, Runs
-from skyband.data.column_store import ColumnStore
+from skyband.data.column_store import check_plain
 from skyband.data.columns import output_type
 from skyband.query.skyline import Skyline
 from skyband.skyline.base import DominanceSynopsis
@@ -39,7 +39,7 @@ class SkylineSynopsis(DominanceSynopsis[Skyline]):
     def check_types(self, source: str, schema: pa.Schema) -> None:
         self.prefer.check_types(schema)
         for field in schema:
-            ColumnStore(field.type)  # raises for a type that cannot be kept
+            check_plain(field.type)
 
     def output(self) -> pa.Schema:
         shown = (f for f in self.schema if f.name not in self.query.groups)

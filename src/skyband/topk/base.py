@@ -87,7 +87,7 @@ class TopKSynopsis(Synopsis[TopK]):
     def _new_payload(self) -> Payload:
         """An empty store of these columns."""
         types = {name: self.schema.field(name).type for name in self._payload}
-        return Payload(types, self.query.keep)
+        return Payload(types)
 
     # Rows -------------------------------------------------------------------------------------
 

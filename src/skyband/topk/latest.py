@@ -58,8 +58,7 @@ class LatestTopK(DistinctTopK):
 
     def start(self) -> None:
         types = {f"shown:{name}": self.schema.field(name).type for name in self._payload}
-        kept = [f"shown:{name}" for name in self.query.keep]
-        self.store = RetainedRows(types, any_type=kept)
+        self.store = RetainedRows(types)
 
     def _rule(self, key: Ints, tie: Ints) -> Sequence[Ints]:
         return tie, key

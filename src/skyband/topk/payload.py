@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 
 import pyarrow as pa
 
@@ -19,15 +19,11 @@ _SLACK = 4096
 class Payload(RetainedRows):
     """One growing column per shown column; a row's slot is its position in them.
 
-    Slots travel with the rows through the kernels. Only the columns in ``kept`` may have nulls.
+    Slots travel with the rows through the kernels.
     """
 
-    def __init__(self, types: Mapping[str, pa.DataType], kept: Collection[str] = ()) -> None:
-        super().__init__(
-            {f"shown:{name}": kind for name, kind in types.items()},
-            length="used",
-            any_type=[f"shown:{name}" for name in kept],
-        )
+    def __init__(self, types: Mapping[str, pa.DataType]) -> None:
+        super().__init__({f"shown:{name}": kind for name, kind in types.items()}, length="used")
 
     def add(self, part: Part) -> Ints:
         """Append the shown columns of a summary; returns the slots of its rows."""

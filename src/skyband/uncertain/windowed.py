@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -40,11 +40,11 @@ class UncertainRows:
     are full; ``keep`` takes time in proportion to the rows kept.
     """
 
-    def __init__(self, shown: Mapping[str, pa.DataType], kept: Collection[str]) -> None:
-        """``shown`` are the columns that only answers need; those in ``kept`` may be nested."""
+    def __init__(self, shown: Mapping[str, pa.DataType]) -> None:
+        """``shown`` are the columns that only answers need."""
         self.length = 0
         self.arrays: State = {n: np.zeros(0, d) for n, d in _COLUMNS.items()}
-        self.shown = RetainedRows(shown, any_type=kept)
+        self.shown = RetainedRows(shown)
         self.rows = self._view()
 
     def __len__(self) -> int:
@@ -145,7 +145,7 @@ class WindowedSynopsis(UncertainSynopsis):
         kept = {f"keep:{each}": self.schema.field(each).type for each in self.query.keep}
         name = self.id_column
         ids = {} if name is None else {"shown": self.schema.field(name).type}
-        self.store = UncertainRows(ids | kept, kept)
+        self.store = UncertainRows(ids | kept)
 
     # What an algorithm supplies ---------------------------------------------------------------
 

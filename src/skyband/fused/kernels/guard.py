@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from skyband.arrays import Codes, Hashes, Ints, Mask
-from skyband.kernels.arrange import copy_rows
+from skyband.kernels.borrow import copy_rows
 from skyband.kernels.hashing import mix, plain_mix
 from skyband.kernels.jit import jit
 from skyband.kernels.patient import kernel, kernel_of

@@ -13,7 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from skyband.arrays import Ints
-from skyband.kernels.arrange import copy_rows, with_room
+from skyband.kernels.arrange import with_room
+from skyband.kernels.borrow import copy_rows
 from skyband.kernels.jit import jit
 from skyband.kernels.patient import kernel
 from skyband.kernels.select import PaneRows, place_of

@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skyband.arrays import Array, Codes, Floats, Ints
-from skyband.kernels.arrange import copy_rows, with_room
+from skyband.kernels.arrange import with_room
+from skyband.kernels.borrow import copy_rows
 from skyband.kernels.jit import jit, piece
 from skyband.kernels.patient import kernel
 from skyband.kernels.select import PaneRows

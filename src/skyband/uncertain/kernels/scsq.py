@@ -11,7 +11,8 @@ from __future__ import annotations
 import numpy as np
 
 from skyband.arrays import Ints
-from skyband.kernels.arrange import copy_rows, with_room
+from skyband.kernels.arrange import with_room
+from skyband.kernels.borrow import copy_rows
 from skyband.kernels.jit import jit
 from skyband.kernels.patient import kernel
 from skyband.uncertain.kernels.compact import compact_end
