@@ -16,6 +16,7 @@ import pyarrow as pa
 import pytest
 
 import skyband as sb
+from skyband.data.ipc import table_to_bytes
 from support import forging
 
 SCRIPT = Path(forging.__file__)
@@ -108,3 +109,37 @@ def test_the_reason_says_what_contradicts_the_rest(
 ) -> None:
     with pytest.raises(sb.EngineError, match=why):
         sb.Monitor.restore(changed(name, f"0/fold/synopsis/{array}", values))
+
+
+def other_header(change: Any) -> bytes:
+    header, arrays = forging.opened(forging.taken(forging.seeds()[0][1])[0])
+    change(header)
+    return forging.closed(header, arrays)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        *(lambda header, to=to: header.update(folds=to) for to in ([], {}, "")),
+        lambda header: header.update(names=[]),
+        lambda header: header.update(names=["", ""]),
+        *(lambda h, to=to: h["folds"][0].update(idle=to) for to in ("x", [None], 0, -1.0, 1e999)),
+    ],
+)
+def test_a_header_that_leaves_out_or_makes_up_something_is_refused(change: Any) -> None:
+    with pytest.raises(sb.EngineError, match="use another copy"):
+        sb.Monitor.restore(other_header(change))
+
+
+def test_an_answer_with_other_columns_is_refused() -> None:
+    table = pa.table({"window_start": [1]})
+    other = np.frombuffer(table_to_bytes(table), np.uint8)
+    blob = changed("FusedTopK-reports", "0/fold/last0/0", lambda _: other)
+    with pytest.raises(sb.EngineError, match="other columns"):
+        sb.Monitor.restore(blob)
+
+
+def test_counts_of_another_type_are_refused() -> None:
+    blob = changed("SkylineJoin-lsj", "0/fold/synopsis/shares", lambda v: v.astype(np.float16))
+    with pytest.raises(sb.EngineError, match="shares is float16"):
+        sb.Monitor.restore(blob)
