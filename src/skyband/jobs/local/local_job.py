@@ -420,7 +420,7 @@ class LocalJob:
             self._refers |= batch.rows is None
         self.answers += len(outcome.answers)
         self.batch, batch.answers = batch.number, self.answers
-        self._note(rows, outcome.answers)
+        self._note(0 if batch.skipped is not None else rows, outcome.answers)
         return outcome
 
     def _push(
