@@ -111,24 +111,23 @@ def test_the_reason_says_what_contradicts_the_rest(
         sb.Monitor.restore(changed(name, f"0/fold/synopsis/{array}", values))
 
 
-def other_header(change: Any) -> bytes:
-    header, arrays = forging.opened(forging.taken(forging.seeds()[0][1])[0])
-    change(header)
-    return forging.closed(header, arrays)
+NOT_FOLDS: tuple[Any, ...] = ([], {}, "")
+NOT_IDLE: tuple[Any, ...] = ("x", [None], 0, -1.0, float("inf"))
 
 
 @pytest.mark.parametrize(
-    "change",
+    ("place", "value"),
     [
-        *(lambda header, to=to: header.update(folds=to) for to in ([], {}, "")),
-        lambda header: header.update(names=[]),
-        lambda header: header.update(names=["", ""]),
-        *(lambda h, to=to: h["folds"][0].update(idle=to) for to in ("x", [None], 0, -1.0, 1e999)),
+        *(("folds", folds) for folds in NOT_FOLDS),
+        *(("names", names) for names in ([], ["", ""])),
+        *(("idle", idle) for idle in NOT_IDLE),
     ],
 )
-def test_a_header_that_leaves_out_or_makes_up_something_is_refused(change: Any) -> None:
+def test_a_header_that_leaves_out_or_makes_up_something_is_refused(place: str, value: Any) -> None:
+    header, arrays = forging.opened(forging.taken(forging.seeds()[0][1])[0])
+    (header["folds"][0] if place == "idle" else header)[place] = value
     with pytest.raises(sb.EngineError, match="use another copy"):
-        sb.Monitor.restore(other_header(change))
+        sb.Monitor.restore(forging.closed(header, arrays))
 
 
 def test_an_answer_with_other_columns_is_refused() -> None:
