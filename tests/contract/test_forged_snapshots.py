@@ -16,6 +16,7 @@ import pyarrow as pa
 import pytest
 
 import skyband as sb
+from skyband.data.ipc import table_to_bytes
 from support import forging
 
 SCRIPT = Path(forging.__file__)
@@ -108,3 +109,36 @@ def test_the_reason_says_what_contradicts_the_rest(
 ) -> None:
     with pytest.raises(sb.EngineError, match=why):
         sb.Monitor.restore(changed(name, f"0/fold/synopsis/{array}", values))
+
+
+NOT_FOLDS: tuple[Any, ...] = ([], {}, "")
+NOT_IDLE: tuple[Any, ...] = ("x", [None], 0, -1.0, float("inf"))
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        *(("folds", folds) for folds in NOT_FOLDS),
+        *(("names", names) for names in ([], ["", ""])),
+        *(("idle", idle) for idle in NOT_IDLE),
+    ],
+)
+def test_a_header_that_leaves_out_or_makes_up_something_is_refused(place: str, value: Any) -> None:
+    header, arrays = forging.opened(forging.taken(forging.seeds()[0][1])[0])
+    (header["folds"][0] if place == "idle" else header)[place] = value
+    with pytest.raises(sb.EngineError, match="use another copy"):
+        sb.Monitor.restore(forging.closed(header, arrays))
+
+
+def test_an_answer_with_other_columns_is_refused() -> None:
+    table = pa.table({"window_start": [1]})
+    other = np.frombuffer(table_to_bytes(table), np.uint8)
+    blob = changed("FusedTopK-reports", "0/fold/last0/0", lambda _: other)
+    with pytest.raises(sb.EngineError, match="other columns"):
+        sb.Monitor.restore(blob)
+
+
+def test_counts_of_another_type_are_refused() -> None:
+    blob = changed("SkylineJoin-lsj", "0/fold/synopsis/shares", lambda v: v.astype(np.float16))
+    with pytest.raises(sb.EngineError, match="shares is float16"):
+        sb.Monitor.restore(blob)

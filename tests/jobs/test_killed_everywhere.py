@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ import pytest
 
 import skyband as sb
 from skyband.jobs import parse_job
+from support.kafka_topics import read
 from support.local_jobs import job, rows, written
 from support.local_kills import until_killed
 
@@ -29,7 +30,6 @@ WINDOWS: dict[str, Any] = {
     "landmark": {"slide": 600, "since": 0},
 }
 BY: tuple[tuple[str, ...], ...] = ((), ("team",))
-SINKS = ("files", "postgres", "http")
 KINDS: dict[str, dict[str, Any]] = {
     "best": {"kind": "TopK", "k": 2, "score": "bytes", "id": "flow"},
     "often": {"kind": "HeavyHitters", "k": 3, "item": "flow"},
@@ -66,7 +66,7 @@ def receiver() -> Iterator[tuple[str, dict[str, dict[str, Any]]]]:
 
 
 def queries(number: int) -> dict[str, dict[str, Any]]:
-    """Every kind of window with and without groups; sinks change from part to part."""
+    """Every kind of window with and without groups; kinds of query change from part to part."""
     board: dict[str, dict[str, Any]] = {}
     for at, (name, window) in enumerate(WINDOWS.items()):
         for by in BY:
@@ -92,6 +92,45 @@ def lines(answers: list[dict[str, Any]]) -> list[str]:
     )
 
 
+Settings = Callable[[Path, int, str], dict[str, Any]]
+"""A sink in the folder of a job of this number, for a query."""
+Held = Callable[[Path, int, str], list[dict[str, Any]]]
+"""What the sink holds in the end."""
+
+
+def kill_and_compare(
+    folder: Path, times: int, sinks: Sequence[tuple[Settings, Held]], hours: int = 4
+) -> None:
+    """Kill jobs over the sinks, each query with another one; compare what these hold in the end."""
+    parts: list[dict[str, dict[str, Any]]] = []
+
+    def sink(number: int, at: int) -> tuple[Settings, Held]:
+        return sinks[(at + number) % len(sinks)]
+
+    def part(number: int) -> dict[str, Any]:
+        own = folder / str(number)
+        own.mkdir()
+        tables = [
+            table.append_column("team", pa.array([f"t{n % 3}" for n in table["flow"].to_pylist()]))
+            for table in rows(hours, seed=number)
+        ]
+        written(own, tables)
+        parts.append(queries(number))
+        board = {
+            name: query | {"sink": sink(number, at)[0](own, number, name)}
+            for at, (name, query) in enumerate(parts[-1].items())
+        }
+        return job(own, name=f"job{number}", queries=board)
+
+    until_killed(times, times, part)
+    for number, board in enumerate(parts):
+        for at, (name, query) in enumerate(board.items()):
+            held = sink(number, at)[1](folder / str(number), number, name)
+            assert held, (number, name)
+            wanted = answer_of(folder / str(number), query)
+            assert lines(held) == wanted, (number, name, query)
+
+
 @pytest.mark.parametrize("times", TIMES)
 def test_every_sink_holds_each_window_once(
     tmp_path: Path, dsn: str, receiver: tuple[str, dict[str, dict[str, Any]]], times: int
@@ -99,42 +138,49 @@ def test_every_sink_holds_each_window_once(
     import psycopg
 
     url, messages = receiver
-    parts: list[tuple[Path, dict[str, Any]]] = []
 
-    def part(number: int) -> dict[str, Any]:
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        tables = [
-            table.append_column("team", pa.array([f"t{n % 3}" for n in table["flow"].to_pylist()]))
-            for table in rows(4, seed=number)
-        ]
-        written(folder, tables)
-        board = queries(number)
-        for at, (name, query) in enumerate(board.items()):
-            kind = SINKS[(at + number) % 3]
-            query["sink"] = {
-                "files": {"kind": "files", "path": str(folder / "out" / name)},
-                "postgres": {"kind": "postgres", "table": f"p{times}_{number}_{name}", "dsn": dsn},
-                "http": {"kind": "http", "url": url},
-            }[kind]
-        parts.append((folder, board))
-        return job(folder, name=f"job{number}", queries=board)
+    def stored(folder: Path, number: int, name: str) -> list[dict[str, Any]]:
+        with psycopg.connect(dsn) as connection:
+            cursor = connection.execute(f"SELECT * FROM p{times}_{number}_{name}")
+            columns = [column.name for column in cursor.description or ()]
+            return [dict(zip(columns, row, strict=True)) for row in cursor]
 
-    until_killed(times, times, part)
-    for number, (folder, board) in enumerate(parts):
-        for name, told in board.items():
-            query = {key: value for key, value in told.items() if key != "sink"}
-            match told["sink"]["kind"]:
-                case "files":
-                    held = pq.read_table(folder / "out" / name).to_pylist()
-                case "postgres":
-                    with psycopg.connect(dsn) as connection:
-                        cursor = connection.execute(f"SELECT * FROM p{times}_{number}_{name}")
-                        columns = [column.name for column in cursor.description or ()]
-                        held = [dict(zip(columns, row, strict=True)) for row in cursor]
-                case _:
-                    prefix = f"job{number}/{name}/"
-                    own = [m for key, m in messages.items() if key.startswith(prefix)]
-                    held = [m.get("group", {}) | row for m in own for row in m["rows"]]
-            assert held, (number, name)
-            assert lines(held) == answer_of(folder, query), (number, name, told)
+    def received(folder: Path, number: int, name: str) -> list[dict[str, Any]]:
+        own = [m for key, m in messages.items() if key.startswith(f"job{number}/{name}/")]
+        return [m.get("group", {}) | row for m in own for row in m["rows"]]
+
+    kill_and_compare(
+        tmp_path,
+        times,
+        [
+            (
+                lambda folder, number, name: {"kind": "files", "path": str(folder / "out" / name)},
+                lambda folder, number, name: pq.read_table(folder / "out" / name).to_pylist(),
+            ),
+            (
+                lambda folder, number, name: {
+                    "kind": "postgres",
+                    "table": f"p{times}_{number}_{name}",
+                    "dsn": dsn,
+                },
+                stored,
+            ),
+            (lambda folder, number, name: {"kind": "http", "url": url}, received),
+        ],
+    )
+
+
+@pytest.mark.kafka
+@pytest.mark.xdist_group("kafka")
+@pytest.mark.parametrize("times", TIMES)
+def test_every_topic_holds_each_window_once(tmp_path: Path, servers: str, times: int) -> None:
+    """With the broker's topics as the only sink: ten producers, each with its own transactions."""
+    pytest.importorskip("confluent_kafka", reason="the kafka extra")
+
+    def topic(folder: Path, number: int, name: str) -> dict[str, Any]:
+        return {"kind": "kafka", "servers": servers, "topic": f"every-{times}-{number}-{name}"}
+
+    def sent(folder: Path, number: int, name: str) -> list[dict[str, Any]]:
+        return read(servers, f"every-{times}-{number}-{name}")
+
+    kill_and_compare(tmp_path, times, [(topic, sent)], hours=2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import threading
 from collections.abc import Iterator
@@ -24,6 +25,7 @@ class Receiver(BaseHTTPRequestHandler):
 
     got: list[dict[str, Any]]
     tries: dict[str, int]
+    asked: list[str | None]
     status = 503
 
     def do_POST(self) -> None:
@@ -34,6 +36,7 @@ class Receiver(BaseHTTPRequestHandler):
         self.end_headers()
         if self.tries[key] > 1:
             self.got.append(body)
+            self.asked.append(self.headers["Authorization"])
 
     def log_message(self, *_: Any) -> None:
         pass
@@ -42,7 +45,7 @@ class Receiver(BaseHTTPRequestHandler):
 @pytest.fixture
 def receiver(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, type[Receiver]]]:
     monkeypatch.setattr("skyband.jobs.sinks.webhook._FIRST_WAIT", 0.001)
-    kind = type("Mine", (Receiver,), {"got": [], "tries": {}})
+    kind = type("Mine", (Receiver,), {"got": [], "tries": {}, "asked": []})
     server = HTTPServer(("127.0.0.1", 0), kind)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
@@ -67,6 +70,13 @@ class TestWebhook:
             tmp_path, "busiest"
         )
         assert got.got[0]["key"] == f"network/busiest/{got.got[0]['window_end']}"
+
+    def test_a_user_and_a_password_in_the_address(self, tmp_path: Path, receiver: Any) -> None:
+        url, got = receiver
+        written(tmp_path, rows(1))
+        run_job(parse_job(self.told(tmp_path, url.replace("//", "//me:w%40rd@"))))
+        assert set(got.asked) == {"Basic " + base64.b64encode(b"me:w@rd").decode()}
+        assert len(got.got) == len(got.tries)
 
     def test_what_is_not_accepted(self, tmp_path: Path, receiver: Any) -> None:
         url, got = receiver

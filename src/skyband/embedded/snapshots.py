@@ -6,6 +6,7 @@ arrays   of each fold, under its number: open panes, the state of the synopsis, 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -98,6 +99,7 @@ def _session(
 ) -> Session:
     """The session of a saved fold."""
     named = {name or None: queries[name] for name in fold["queries"]}
+    require(fold["idle"] is None or 0 < fold["idle"] < math.inf, "a silence that never ends")
     served = None if fold["served"] is None else from_spec(fold["served"])
     given = {"on_bad": fold["on_bad"], "idle": fold["idle"], "served": served} | settings
     session = make(named, **given)
@@ -117,6 +119,8 @@ def restored(blob: bytes, make: MakeSession, given: Mapping[str, Any]) -> BoardS
     """The board of a snapshot; ``given`` holds the user's functions."""
     header, arrays = _opened(blob)
     names = header["names"]
+    saved = [name for fold in header["folds"] for name in fold["queries"]]
+    require(names and sorted(names) == sorted(saved), "a query without a state")
     functions = {_ALONE: given} if names == [_ALONE] else _given_to(names, given)
     sessions = []
     for i, fold in enumerate(header["folds"]):
@@ -137,7 +141,6 @@ class BoardDiff(NamedTuple):
     removed: list[str]
 
 
-@_refusing()
 @_refusing()
 def resumed(
     blob: bytes, query: Query | Board, make: MakeSession, on_bad: str

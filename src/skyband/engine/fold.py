@@ -444,7 +444,9 @@ class Fold:
             reader.windows_out = whole(saved["windows_out"])
             of = saved["last"]
             require(set(of) <= set(range(self.groups.bound)), "a group that is not there")
-            tables = (sound_table(arrays[f"last{i}/{j}"]) for j in range(len(of)))
+            tables = [sound_table(arrays[f"last{i}/{j}"]) for j in range(len(of))]
+            like = all(table.schema.equals(self.schema(i)) for table in tables)
+            require(like, "an answer with other columns")
             reader.last = dict(zip(of, tables, strict=True))
 
     def _restore_synopsis(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:

@@ -418,6 +418,7 @@ class LocalJob:
             if self.observer is not None:
                 self.observer.applied(name, table, self._latest(batch.clock))
             self._refers |= batch.rows is None
+            rows -= len(refused)  # which are counted already
         self.answers += len(outcome.answers)
         self.batch, batch.answers = batch.number, self.answers
         self._note(rows, outcome.answers)

@@ -15,10 +15,11 @@ from __future__ import annotations
 import time
 import urllib.error
 import urllib.request
+from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote_to_bytes, urlsplit, urlunsplit
 
 import pyarrow as pa
 
@@ -53,6 +54,7 @@ class WebhookSink:
         """``groups`` are the columns of a group whose own arrivals a window counts."""
         self.where = where
         self.url = section["url"]
+        self._address, self._password = _parted(self.url)
         self.headers = {str(k): str(v) for k, v in (section["headers"] or {}).items()}
         self.retries = _RETRIES if section["retries"] is None else section["retries"]
         self.timeout = parse_duration(section["timeout"] or _TIMEOUT, f"{where} timeout") / 1e6
@@ -112,8 +114,9 @@ class WebhookSink:
 
     def _post(self, key: str, body: bytes) -> tuple[str | None, bool]:
         """Post a message once: what went wrong, and whether trying again is of no use."""
-        headers = {"Content-Type": "application/json", "Idempotency-Key": key, **self.headers}
-        request = urllib.request.Request(self.url, body, headers, method="POST")  # noqa: S310
+        fixed = {"Content-Type": "application/json", "Idempotency-Key": key}
+        headers = fixed | self._password | self.headers
+        request = urllib.request.Request(self._address, body, headers, method="POST")  # noqa: S310
         try:
             with urllib.request.urlopen(request, timeout=self.timeout):  # noqa: S310
                 return None, True
@@ -122,3 +125,15 @@ class WebhookSink:
             return f"status {refusal.code} ({refusal.reason})", final
         except (urllib.error.URLError, OSError) as problem:
             return str(getattr(problem, "reason", problem)), False
+
+
+def _parted(url: str) -> tuple[str, dict[str, str]]:
+    """An address without its user and password, and the header that stands for them."""
+    parts = urlsplit(url)
+    user, at, place = parts.netloc.rpartition("@")
+    if not at:
+        return url, {}
+    name, _, password = user.partition(":")
+    plain = unquote_to_bytes(name) + b":" + unquote_to_bytes(password)
+    header = {"Authorization": f"Basic {b64encode(plain).decode()}"}
+    return urlunsplit(parts._replace(netloc=place)), header
