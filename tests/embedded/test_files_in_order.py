@@ -189,7 +189,7 @@ def test_a_board_reads_files_as_its_queries_alone_do(
         assert {name: table.to_pylist() for name, table in together.items()} == {
             name: table.to_pylist() for name, table in alone.items()
         }
-    monkeypatch.setattr("skyband.engine.intake._SMALL_CHUNK", 1)
+    monkeypatch.setattr("skyband.data.columns._SMALL_CHUNK", 1)
     chunked = pa.concat_tables([TABLE.slice(i, 33) for i in range(0, 400, 33)])
     two = {"time": board["time"], "more": board["more"]}
     for name, table in sb.rank(chunked, two, threads=2).items():

@@ -276,7 +276,7 @@ def test_chunks_give_the_same_answers(
     ]
     for query in queries:
         want = sb.rank(TABLE, query)
-        monkeypatch.setattr("skyband.engine.intake._SMALL_CHUNK", 1)
+        monkeypatch.setattr("skyband.data.columns._SMALL_CHUNK", 1)
         chunked = pa.concat_tables([TABLE.slice(i, 33) for i in range(0, 400, 33)])
         for threads in (1, 2):
             assert sb.rank(chunked, query, threads=threads).equals(want)
@@ -284,7 +284,7 @@ def test_chunks_give_the_same_answers(
 
 
 def test_a_bad_row_is_named_by_its_place_in_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("skyband.engine.intake._SMALL_CHUNK", 1)
+    monkeypatch.setattr("skyband.data.columns._SMALL_CHUNK", 1)
     chunks = [pa.table({"x": [1.0, 2.0]}), pa.table({"x": [3.0, None]})]
     monitor = sb.Monitor(sb.TopK(k=1, score="x", window=sb.CountWindow(2)))
     with pytest.raises(sb.DataError, match="row 3"):

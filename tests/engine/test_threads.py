@@ -56,8 +56,8 @@ def stripped(stats: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", QUERIES)
 def test_threads_change_no_bit_of_an_answer(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("skyband.engine.intake.CHUNK_ROWS", 47)
-    monkeypatch.setattr("skyband.engine.intake._SMALL_CHUNK", 1)
+    monkeypatch.setattr("skyband.data.columns.CHUNK_ROWS", 47)
+    monkeypatch.setattr("skyband.data.columns._SMALL_CHUNK", 1)
     query = QUERIES[name]
     one = sb.rank(TABLE, query, threads=1)
     assert one.num_rows
@@ -72,8 +72,8 @@ def test_threads_change_no_bit_of_an_answer(name: str, monkeypatch: pytest.Monke
 
 
 def test_threads_change_no_bit_of_a_join(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("skyband.engine.intake.CHUNK_ROWS", 47)
-    monkeypatch.setattr("skyband.engine.intake._SMALL_CHUNK", 1)
+    monkeypatch.setattr("skyband.data.columns.CHUNK_ROWS", 47)
+    monkeypatch.setattr("skyband.data.columns._SMALL_CHUNK", 1)
     sides = {
         "here": TABLE.select(["ts", "item", "price"]).slice(0, 400),
         "there": TABLE.select(["ts", "item", "volume"]).slice(100),
@@ -85,8 +85,8 @@ def test_threads_change_no_bit_of_a_join(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_chunks_are_summarised_in_other_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("skyband.engine.intake.CHUNK_ROWS", 100)
-    monkeypatch.setattr("skyband.engine.intake._SMALL_CHUNK", 1)
+    monkeypatch.setattr("skyband.data.columns.CHUNK_ROWS", 100)
+    monkeypatch.setattr("skyband.data.columns._SMALL_CHUNK", 1)
     seen: list[int] = []
     summarise = Exact.summarise
 
@@ -145,8 +145,8 @@ def test_top_k_without_groups_gets_longer_chunks(
     slide: int, by: tuple[str, ...], longest: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rows near an edge of a chunk cannot be left out early, so a chunk holds several windows."""
-    monkeypatch.setattr("skyband.engine.intake.CHUNK_ROWS", 1_000)
-    monkeypatch.setattr("skyband.engine.intake._SMALL_CHUNK", 1)
+    monkeypatch.setattr("skyband.data.columns.CHUNK_ROWS", 1_000)
+    monkeypatch.setattr("skyband.data.columns._SMALL_CHUNK", 1)
     sizes: list[int] = []
     kept: list[int] = []
     summarise = SkybandTopK.summarise

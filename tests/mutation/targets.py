@@ -177,7 +177,7 @@ TARGETS = (
     ),
     Target(
         "frequency",
-        "skyband.frequency.kernels.grouped",
+        "skyband.frequency.kernels.block_sums",
         {"HeavyHitters": ("exact",)},
         (
             "frequency/test_exact_states.py",

@@ -28,17 +28,18 @@ def sharded(query: sb.Query, batches: list[Any], shards: int) -> list[results.Se
         for source, part in (batch.items() if isinstance(batch, dict) else [("", batch)])
     ]
     groups = GroupTable(query.groups, next(iter(intake.bound.values())))
+    sources = tuple(intake.bound)
     folds = []
     for worker in workers:
         for source, schema in intake.bound.items():
             worker.bind(source, schema)
-        folds.append(Fold([query], worker, groups, refuse, query.sources or ("",)))
+        folds.append(Fold([query], worker, groups, refuse, sources))
     for each in taken:
         where = reader.shard(each.source, each.batch, shards)
         for shard, fold in enumerate(folds):
             mine = np.flatnonzero(where == shard)
             part = intake.take(each.source, each.batch.take(pa.array(mine)))
-            clock = clock_for(query, [query], query.sources or ("",))
+            clock = clock_for(query, [query], sources)
             placed = clock.place(part, reader.axes.get(each.source), groups)
             if placed.rows is not None:
                 runs, _ = Runs.unpack(reader.summarise(placed.rows).pack())
