@@ -216,7 +216,11 @@ class Fold:
         self.judge = judge
         """Called with the rows that ``admit`` found bad; raises unless they are to be skipped."""
         self.synopsis = synopsis
+        # What this synopsis can do, asked once: such a question takes longer than a small push.
         self.admission = synopsis if isinstance(synopsis, RowAdmission) else None
+        self.weight_limit = synopsis if isinstance(synopsis, WeightLimit) else None
+        self.reader_fold = synopsis if isinstance(synopsis, ReaderFold) else None
+        self.answer_fold = synopsis if isinstance(synopsis, AnswerFold) else None
         self.groups = groups
         self.panes = self.query.window.panes
         self.clock = clock_for(self.query, queries, sources, idle, joins)
@@ -227,7 +231,7 @@ class Fold:
 
     def _reader(self, query: Query) -> Reader:
         synopsis = self.synopsis
-        if query is not self.query and isinstance(synopsis, ReaderFold):  # it has, or had, others
+        if query is not self.query and self.reader_fold is not None:  # it has, or had, others
             synopsis = make_synopsis(query)
             for source, schema in self.synopsis.schemas.items():
                 synopsis.bind(source, schema)
@@ -240,8 +244,8 @@ class Fold:
         if len(runs):
             self.live.saw(runs)
         self.open.take(runs)
-        if isinstance(self.synopsis, WeightLimit):
-            self.totals.take(runs, self.open, self.synopsis.check_weight)
+        if self.weight_limit is not None:
+            self.totals.take(runs, self.open, self.weight_limit.check_weight)
 
     def resume(
         self, clock: dict[str, Any] | None, panes: Sequence[Runs], parts: Sequence[Runs] = ()
@@ -269,8 +273,8 @@ class Fold:
             self.open.take(runs.slice(0, 0))
             self.live.saw(runs)
             self.totals.add(runs)
-            if isinstance(self.synopsis, WeightLimit):
-                self.totals.take(runs, self.open, self.synopsis.check_weight)
+            if self.weight_limit is not None:
+                self.totals.take(runs, self.open, self.weight_limit.check_weight)
             self._fold(runs, [self.windows(_NONE)] * len(self.readers))
 
     # Sealing -----------------------------------------------------------------------------------
@@ -305,14 +309,14 @@ class Fold:
         return self._fold(step.sealed, step.windows)
 
     def _fold(self, panes: Runs, windows: Sequence[Windows]) -> list[Runs | None]:
-        if isinstance(self.synopsis, ReaderFold):
-            return self.synopsis.fold_readers(panes, windows)
+        if self.reader_fold is not None:
+            return self.reader_fold.fold_readers(panes, windows)
         return [self.synopsis.fold(panes, own) for own in windows]  # it has one reader
 
     def finished(self, step: Step) -> list[Runs | None]:
         """As ``folded``, with finished rows."""
-        if isinstance(self.synopsis, AnswerFold) and step.sealed is not None:
-            return [self.synopsis.answers(step.sealed, step.windows[0])]
+        if self.answer_fold is not None and step.sealed is not None:
+            return [self.answer_fold.answers(step.sealed, step.windows[0])]
         return [
             None if part is None else reader.synopsis.finish([part])
             for reader, part in zip(self.readers, self.folded(step), strict=True)
@@ -468,5 +472,5 @@ class Fold:
         kept = [i for i in range(len(self.readers)) if i not in gone]
         self.readers = [self.readers[i] for i in kept]
         self.clock.keep_readers(kept)
-        if isinstance(self.synopsis, ReaderFold):
-            self.synopsis.serve([reader.query for reader in self.readers])
+        if self.reader_fold is not None:
+            self.reader_fold.serve([reader.query for reader in self.readers])
