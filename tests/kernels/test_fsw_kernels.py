@@ -30,7 +30,7 @@ def sketch(cells: int = 2, ratio: int = 3, errors: bool = False) -> Sketch:
     synopsis: Any = monitor.session.synopsis
     if errors:
         synopsis.keep_errors()
-    s: Sketch = synopsis.sketch()
+    s: Sketch = synopsis.one(0)
     for each in (s.base, s.cur, s.err, s.ecur, s.item_hist, s.item_err, s.cell_hist, s.marks):
         each[:] = 0
     s.hist[:], s.held[:], s.seen[:] = 0, NEVER, NEVER
