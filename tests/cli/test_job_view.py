@@ -105,7 +105,7 @@ def test_the_watermark_moves_in_batches_without_rows() -> None:
 def test_a_frame() -> None:
     from rich.console import Console
 
-    from skyband.cli.pipelines import job_frame
+    from skyband.cli.job_view import job_frame
 
     console = Console(width=100, record=True, file=io.StringIO())
     job = parse_job(JOB)
@@ -155,7 +155,7 @@ def test_reports_of_a_job_in_this_process(tmp_path: Any) -> None:
 def test_the_view_moves_while_spark_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Spark's processes start without an error stream; the view must not stand still with it."""
     pytest.importorskip("pyspark", reason="the wait is for Spark")
-    from skyband.cli.pipelines import telling
+    from skyband.cli.job_view import telling
     from skyband.spark.sessions import _silent_children
 
     ours, theirs = os.openpty()

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 
-from skyband.answers.answer import Answer
 from skyband.cli.explain import explained, say
-from skyband.cli.view import picture, watch_live
 from skyband.errors import QueryError
 from skyband.query import Query
+
+if TYPE_CHECKING:
+    from skyband.answers.answer import Answer
 
 __all__ = ["add_board"]
 
@@ -56,6 +57,8 @@ def board(
     source = sources.get("", sources)
     answers = islice(watch_board(session, source), limit)
     if watch:
+        from skyband.cli.view import watch_live
+
         watch_live(answers, found.queries, pace)
     else:
         _show_last(answers, found.queries)
@@ -71,4 +74,6 @@ def _show_last(answers: Iterable[Answer], queries: Mapping[str, Query]) -> None:
     if not latest:
         console.print("no window has any rows", style="dim")
         return
+    from skyband.cli.view import picture
+
     console.print(picture(console, latest, queries, whole=True))

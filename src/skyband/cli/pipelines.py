@@ -2,109 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
-import pyarrow as pa
 import typer
-from rich import box
-from rich.console import Console, Group
-from rich.live import Live
-from rich.markup import escape
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-from rich.table import Table
-from rich.text import Text
 
-from skyband.answers.plain_text import plain
 from skyband.cli.choices import Engine, Format
 from skyband.cli.explain import explained, say
-from skyband.cli.view import span
-from skyband.jobs import Job
-from skyband.jobs.report import Report, Tell, figures, report_line
 
 __all__ = ["add_pipelines"]
-
-# Shows a running job: in place on a terminal, otherwise one line per batch -----------------------
-
-
-_EDGES = ("window_start", "window_end")
-
-
-@contextmanager
-def telling(job: Job) -> Iterator[Tell]:
-    """A function to call with every report of a job."""
-    console = Console(stderr=True, highlight=False)
-    talks = any(sink.kind == "console" for sink in job.sinks.values())
-    if not console.is_terminal or talks:
-        yield lambda report: console.print(Text(report_line(report)), soft_wrap=True)
-        return
-    # While Spark starts, this process has no error stream; the view moves on in a copy of it.
-    with os.fdopen(os.dup(sys.stderr.fileno()), "w", encoding="utf-8") as copy:
-        console = Console(file=copy, highlight=False)
-        with Live(_waiting(job), console=console, refresh_per_second=4) as live:
-            yield lambda report: live.update(job_frame(job, report, console.height), refresh=True)
-
-
-def _waiting(job: Job) -> Progress:
-    """What is shown until the first batch has ended: that something happens, and for how long."""
-    first = "the first batch" if job.engine == "local" else "Spark and its first batch, about 20 s"
-    shown = Progress(SpinnerColumn(), TextColumn("[dim]{task.description}"), TimeElapsedColumn())
-    shown.add_task(f"{escape(job.name)}: waiting for {first}", total=None)
-    return shown
-
-
-def job_frame(job: Job, report: Report, height: int) -> Group:
-    """One frame of the live view: the figures, and the last answer of each query."""
-    engine = "this process" if job.engine == "local" else "Spark"
-    head = Text.assemble(
-        (f" {job.name} ", "bold reverse"), (f"  on {engine}, batch {report.batch}", "dim")
-    )
-    each = max(3, (height - 6) // max(1, len(report.answers)) - 6)
-    tables = [_answer(name, table, each) for name, table in report.answers.items()]
-    none = [] if tables else [Text("no window has ended yet", style="dim")]
-    return Group(head, Text(), _figures(report), Text(), *none, *tables)
-
-
-def _figures(report: Report) -> Table:
-    """The figures in two lines, which fit a terminal of 80 columns."""
-    told = figures(report)
-    grid = Table.grid(padding=(0, 1))
-    for _ in range(0, len(told), 2):
-        grid.add_column(style="dim", no_wrap=True)
-        grid.add_column(justify="right", no_wrap=True)
-        grid.add_column()
-    for line in (list(told)[::2], list(told)[1::2]):
-        grid.add_row(*(Text(cell) for name in line for cell in (name, told[name], "")))
-    return grid
-
-
-def _answer(name: str, answer: pa.Table, rows: int) -> Group:
-    """The title stands by itself: that of a table would be broken at the table's width."""
-    first = answer.slice(0, 1).to_pylist()[0]
-    title = f"{name}  {span(first['window_start'], first['window_end'])}"
-    drawn = Table(
-        header_style="dim",
-        border_style="dim",
-        box=box.SIMPLE_HEAD,
-        pad_edge=False,
-        caption_justify="left",
-    )
-    names = [column for column in answer.column_names if column not in _EDGES]
-    for column in names:
-        kind = answer.schema.field(column).type
-        right = pa.types.is_integer(kind) or pa.types.is_floating(kind)
-        drawn.add_column(column, justify="right" if right else "left", no_wrap=True)
-    for row in answer.slice(0, rows).to_pylist():
-        drawn.add_row(*(Text(plain(row[column])) for column in names))
-    hidden = answer.num_rows - rows
-    if hidden > 0:
-        drawn.caption = Text(f"{hidden} more not shown", style="dim")
-    return Group(Text(title, style="bold", no_wrap=True), drawn)
-
 
 Master = Annotated[
     str | None, typer.Option(help="Spark's master, such as 'local[4]' or 'spark://host:7077'.")
@@ -137,6 +43,7 @@ def pipeline(
     from dataclasses import replace
 
     from skyband import jobs
+    from skyband.cli.job_view import telling
 
     found = jobs.load_job(job, None if engine is None else engine.value)
     if master is not None:

@@ -13,7 +13,6 @@ import typer
 import skyband
 from skyband.cli.explain import explained
 from skyband.errors import EngineError
-from skyband.kernels.patient import hurry
 
 __all__ = ["add_work", "checkout", "load", "modules"]
 
@@ -89,6 +88,7 @@ def bench(
     """Compare the speed of Skyband and other tools in one run; results are ratios."""
     root = checkout()
     from lab.bench.command import measure
+    from skyband.kernels.patient import hurry
 
     hurry()
     names = list(modules("benchmarks", "run")) if name == _ALL else [name]
@@ -111,6 +111,7 @@ def reproduce(
     """Reproduce the tables and figures of a paper, with a verdict on its claims."""
     checkout()
     from lab.bench import command
+    from skyband.kernels.patient import hurry
 
     hurry()
     names = list(modules("experiments", "reproduce")) if name == _ALL else [name]
