@@ -17,7 +17,7 @@ from skyband.contract.synopsis import Synopsis
 MOST_METHODS, MOST_FLAGS = 16, 6
 DEEPEST = 3
 TOO_DEEP = {
-    "DecayedIds", "EaaApprox",
+    "EaaApprox",
     "FilteredSpaceSaving", "Fsw", "FswF", "FswR", "Isj", "Lsj", "Naive",
     "SpaceSaving",
 }  # fmt: skip
