@@ -182,7 +182,7 @@ class BoardSession:
                 with session.named():
                     if not session.bound:  # because the first batch was refused
                         session.bind(ONLY, table.schema)
-                    session.refuse_bad(table)
+                    session.intake.refuse_bad(ONLY, table)
 
     def find_reasons(self, table: pa.Table) -> None:
         """Say why the first row was left out by its row number in the whole table of all rows."""

@@ -344,10 +344,6 @@ class Session:
         self.reset()
         self.rows, self.reason = dict.fromkeys(COUNTS, 0), None
 
-    def refuse_bad(self, table: pa.Table) -> None:
-        """Raise DataError if a table has bad rows; row numbers are those of the table."""
-        self.intake.refuse_bad(ONLY, table)
-
     def start(self) -> Fold:
         """The fold, made at the first call, when columns are known."""
         if self.fold is None:
