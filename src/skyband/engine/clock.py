@@ -225,12 +225,13 @@ class TimeClock:
         ticks = read.ticks[kept] if len(kept) else None
         rest = replace(read, batch=read.batch.take(to_arrow(kept)), ticks=ticks)
         placement = place_rows(rest, axis, self.panes, groups, self.sealed)
-        return replace(placement, unused=placement.unused + len(read.ticks) - len(kept))
+        unused = placement.unused + len(read.ticks) - len(kept)
+        return replace(placement, late=kept[placement.late], unused=unused)
 
-    def lateness_for(self, time: int) -> int:
-        """The lateness of a window that would have taken a late row of this time."""
+    def behind(self, times: Ints) -> Ints:
+        """How far late rows of these times are behind the watermark."""
         assert self.watermark is not None
-        return self.watermark + self.lateness - time
+        return self.watermark - times
 
     @property
     def greatest(self) -> int | None:
@@ -516,9 +517,9 @@ class ArrivalClock:
         self.counts = counts
         return place_arrivals(read, numbers, self.panes, groups, codes)
 
-    def lateness_for(self, time: int) -> int:
+    def behind(self, times: Ints) -> Ints:
         """No arrival is late."""
-        return 0
+        return np.zeros_like(times)
 
     def target(self) -> Ints:
         """The arrivals so far."""
