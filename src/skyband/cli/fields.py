@@ -119,11 +119,14 @@ def window_of(
     offset: str | None,
     half_life: str | None = None,
     since: str | None = None,
+    zone: str | None = None,
 ) -> Window | dict[str, TimeWindow]:
     """The window that the options of a command describe, or the window of each source."""
     if [size, count, half_life, since].count(None) != 3:
         more = [text for sort, text in _UNSIZED.items() if registry.algorithms(kind.kind, sort)]
         raise QueryError(_GIVE + (". Or give " + ", or ".join(more)) * bool(more))
+    if zone is not None and size is None:
+        raise QueryError("--zone works only with --window, whose days it sets; leave it out")
     step = None if slide is None else _duration(slide)
     if count is not None:
         if lateness is not None or offset is not None:
@@ -133,7 +136,7 @@ def window_of(
         with _named("--count"):
             return CountWindow(count, slide=step)  # type: ignore[arg-type]
     extras = {"lateness": lateness, "offset": offset}
-    given = {name: _duration(text) for name, text in extras.items() if text is not None}
+    given: dict[str, Any] = {n: _duration(text) for n, text in extras.items() if text is not None}
     if half_life is not None:
         with _named("--half-life"):
             return DecayWindow(_duration(half_life), slide=_slide(step), **given)
@@ -143,6 +146,7 @@ def window_of(
             return LandmarkWindow(_slide(step), first, **given)
     assert size is not None
     with _named("--window"):
+        given |= {"zone": zone}
         if "=" not in size:
             return TimeWindow(_duration(size), slide=step, **given)
         sizes = {name: str(each) for name, each in mapping_of("--window", size.split(",")).items()}
@@ -162,7 +166,7 @@ def _named(size: str) -> Iterator[None]:
         yield
     except QueryError as problem:
         parts = {"size": size, "half_life": size, "since": size}
-        parts |= {name: f"--{name}" for name in ("slide", "lateness", "offset")}
+        parts |= {name: f"--{name}" for name in ("slide", "lateness", "offset", "zone")}
         said = re.sub(r"^(\w+)\b", lambda m: parts.get(m[1], m[1]), str(problem))
         raise QueryError(said) from None
 

@@ -108,12 +108,15 @@ def _scaled(values: Ints, scale: int) -> Ints:
 
 
 def edge_type(window: Window, axes: Sequence[TimeAxis]) -> pa.DataType:
-    """The type of window starts and ends: int64, or microseconds in the time column's zone.
+    """The type of window starts and ends: int64, or microseconds in the window's zone.
 
-    Dates and naive timestamps give edges without a zone. With several sources the first decides.
+    If the window has none: in the time column's. Dates and naive timestamps then give edges without
+    a zone. With several sources the first decides.
     """
     if isinstance(window, CountWindow) or window.integer:
         return pa.int64()
+    if window.zone is not None:
+        return pa.timestamp("us", window.zone)
     kind = axes[0].kind
     return pa.timestamp("us", kind.tz if pa.types.is_timestamp(kind) else None)
 
