@@ -6,6 +6,7 @@ Everything follows from the type of the field, so a new field or query needs no 
     tuple[str, ...]           repeated, or with commas     --by host,port
     Mapping                   name=value                   --prefer price=min,volume=max
     Mapping to several        name=value,value             --where service=web,dns
+    or text                   a condition                  --where "bytes > 9 and host != 'a'"
     unions of those           any of their forms           --time ts   --time left=ts,right=at
     pairs                     low:high                     --bounds 0:1   --bounds r1=0:1,r2=0:5
 
@@ -17,7 +18,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import MISSING, Field, fields
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
@@ -27,6 +28,7 @@ import typer
 from skyband import registry
 from skyband.errors import QueryError
 from skyband.query import Query
+from skyband.query.expressions import has_constant, parse_condition
 from skyband.window import CountWindow, DecayWindow, LandmarkWindow, TimeWindow, Window
 
 __all__ = ["field_parameters", "mapping_of", "query_of", "verb_of", "window_of"]
@@ -50,7 +52,7 @@ HELP = {
     "on": "Column or columns to join on.",
     "prefer": "Columns or expressions and what to prefer in each: min, max or diff.",
     "proof": "Whether to show if each item certainly belongs into the answer.",
-    "probability": "Column with the probability that a row exists.",
+    "probability": "Column or expression with the probability that a row exists.",
     "recurrences": "Most live reports of one object in one stream, or 'estimate'.",
     "repeats": "How several live reports of an object in one stream count: sum, max, latest, mean.",
     "returns": "Whether a stream may report an object more than once.",
@@ -63,7 +65,7 @@ HELP = {
     "ties": "rank, or share: equal scores or counts share a rank.",
     "time": "Column with the event time.",
     "value": "Column with the value that a stream reports, or an expression.",
-    "where": "Rows that count: columns and their values; text in double quotes is no number.",
+    "where": "Rows that count: \"bytes > 9 and host in ('a', 'b')\", or service=web,dns.",
     "weight": "Column, or expression, to add up instead of counting.",
 }
 
@@ -263,7 +265,12 @@ def _read(name: str, words: Sequence[str], hint: Any) -> Any:
     option = f"--{name.replace('_', '-')}"
     if not parts:
         raise QueryError(f"{option} is empty; give it a value")
-    if atoms == {Mapping} and Sequence in _inner(hint):
+    if Mapping in atoms and Sequence in _inner(hint):
+        others = [word for word in words if not _is_condition(word)]
+        if not others:
+            return words[0] if len(words) == 1 else " and ".join(map("({})".format, words))
+        if len(others) < len(words):
+            raise QueryError(f"{option} is a condition, so write {others[0]!r} as one, too")
         return _several(option, words)
     named = atoms & {Mapping, Any} and any("=" in part for part in parts)
     if named or atoms == {Mapping}:
@@ -290,6 +297,26 @@ def _at_commas(word: str) -> list[str]:
 
 _QUOTED = re.compile(r'(?:"[^"]*"|[^",])+')
 """A part of a list with commas; between double quotes a comma is part of the text."""
+
+
+_ASSIGNMENT = re.compile(r"\s*[^\s=<>!'()]+\s*=")
+"""How ``name=value`` begins."""
+_SIGNS = re.compile(r"['<>!]|\b(and|or|not|in|is)\b", re.IGNORECASE)
+"""What makes a word a condition; between double quotes it is plain text."""
+
+
+def _is_condition(word: str) -> bool:
+    """Whether a word is a condition, and not ``name=value,value``.
+
+    ``title=war and peace`` has no constant, so it is none.
+    """
+    if not _SIGNS.search(re.sub(r'"[^"]*"', "", word)):
+        return False
+    if not _ASSIGNMENT.match(word):
+        return True
+    with suppress(QueryError):
+        return has_constant(parse_condition(word))
+    return False
 
 
 def _several(option: str, words: Sequence[str]) -> dict[str, tuple[Any, ...]]:
