@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skyband.arrays import Mask
-from skyband.data.columns import is_bare, output_type, plain, to_numpy
+from skyband.data.columns import is_bare, mask_of, output_type, plain, to_numpy
 from skyband.errors import SchemaError
 
 __all__ = ["RowFilter"]
@@ -66,7 +66,7 @@ def _inside(column: pa.Array, values: pa.Array) -> Mask:
     else:  # several times as fast
         found = reduce(pc.or_, [pc.equal(column, value) for value in values])
         found = pc.fill_null(found, False)
-    return np.asarray(found.to_numpy(zero_copy_only=False))
+    return mask_of(found)
 
 
 def _values(name: str, wanted: Sequence[Any], kind: pa.DataType) -> pa.Array:
