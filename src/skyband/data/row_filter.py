@@ -19,7 +19,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skyband.arrays import Mask
-from skyband.data.columns import is_bare, is_number_type, output_type, plain, to_numpy
+from skyband.data.columns import (
+    is_bare,
+    is_number_type,
+    mask_of,
+    output_type,
+    plain,
+    to_numpy,
+)
 from skyband.data.computed import ComputedColumn, as_number, constant_of
 from skyband.errors import SchemaError
 from skyband.query.expressions import Call, Column, Constant, Node, columns_of
@@ -180,15 +187,11 @@ def _is_null(column: pa.Array) -> Mask:
     column = _plain(column)
     if pa.types.is_floating(column.type):
         return ~_true(pc.equal(column, column))  # NaN, too
-    return _mask(pc.is_null(column))
+    return mask_of(pc.is_null(column))
 
 
 def _true(found: pa.Array) -> Mask:
-    return _mask(pc.fill_null(found, False))
-
-
-def _mask(found: pa.Array) -> Mask:
-    return np.asarray(found.to_numpy(zero_copy_only=False))
+    return mask_of(pc.fill_null(found, False))
 
 
 # Columns compared with one another ----------------------------------------------------------------

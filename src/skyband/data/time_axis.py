@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from skyband.arrays import Array, Ints, Mask
-from skyband.data.columns import from_numpy, native_dtype, to_numpy
+from skyband.data.columns import from_numpy, mask_of, native_dtype, to_numpy
 from skyband.data.memo import once
 from skyband.errors import SchemaError
 from skyband.panes import NO_START
@@ -84,7 +84,7 @@ class TimeAxis:
     def _ticks_of(self, column: pa.Array) -> tuple[Ints, Mask | None]:
         if not column.null_count:
             return self.ticks(column), None
-        timed = np.asarray(column.is_valid().to_numpy(zero_copy_only=False))
+        timed = mask_of(column.is_valid())
         ticks = np.zeros(len(column), np.int64)
         ticks[timed] = self.ticks(column.drop_null())
         return ticks, timed

@@ -15,7 +15,7 @@ from skyband.contract.accumulated import Accumulated
 from skyband.contract.checks import QuickTests, faults, null_tests, number_tests, within
 from skyband.contract.rows import Faults, Rows
 from skyband.contract.runs import Part, Runs, expand, offsets_of
-from skyband.data.columns import native_dtype, to_numpy
+from skyband.data.columns import mask_of, native_dtype, to_numpy
 from skyband.data.decay import Decay
 from skyband.data.keys import hash_kept, shards_of
 from skyband.data.order import row_order, sortable, unsortable
@@ -173,5 +173,5 @@ def _below_zero(batch: pa.RecordBatch, name: str) -> Mask | None:
     with np.errstate(invalid="ignore"):
         below: Mask = values < 0
     if column.null_count:
-        below &= np.asarray(column.is_valid().to_numpy(zero_copy_only=False))
+        below &= mask_of(column.is_valid())
     return below if below.any() else None
