@@ -23,7 +23,7 @@ from skyband.window import (
     Window,
 )
 
-__all__ = ["Columns", "Job", "JobSection", "check_columns", "explain"]
+__all__ = ["Columns", "Job", "JobSection", "check_columns", "explain", "source_table"]
 
 Columns = Mapping[str, Mapping[str, str]]
 """What each source computes its columns from; empty if it has all columns as they are."""
@@ -103,6 +103,11 @@ class Job:
         return "[sink]" if self.alone else self.where(query, "sink")
 
 
+def source_table(name: str) -> str:
+    """The table of a source in a job file."""
+    return f"sources.{name}" if name else "source"
+
+
 def check_columns(checkpoint: str, before: Columns | None, now: Columns) -> None:
     """Raise EngineError if a column means something else than ``before``, in its checkpoint.
 
@@ -115,11 +120,10 @@ def check_columns(checkpoint: str, before: Columns | None, now: Columns) -> None
         }
         changed = [name for name, (old, new) in pairs.items() if old and new and old != new]
         if changed:
-            where = f"[sources.{source}]" if source else "[source]"
             raise EngineError(
-                f"{where} columns: {', '.join(changed)} changed since the checkpoint "
-                f"{checkpoint!r} was made, and old and new values would mix; give what changed "
-                "another name, or the job a new checkpoint"
+                f"[{source_table(source)}] columns: {', '.join(changed)} changed since the "
+                f"checkpoint {checkpoint!r} was made, and old and new values would mix; give what "
+                "changed another name, or the job a new checkpoint"
             )
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -26,15 +26,17 @@ import numpy as np
 import pyarrow as pa
 
 from skyband.answers.answer import Answer, with_edges
+from skyband.contract.rows import Faults
 from skyband.data.ipc import table_to_bytes
-from skyband.data.letters import LETTERS, refuse
+from skyband.data.letters import LETTERS, CarriedColumns, refuse, row_letters
 from skyband.embedded.monitor import Monitor
 from skyband.embedded.snapshots import BoardDiff
+from skyband.engine.intake import Intake, RowLimits
+from skyband.engine.per_group import make_synopsis
 from skyband.errors import DataError, EngineError, SkybandError
-from skyband.jobs.job import Job
+from skyband.jobs.job import Job, source_table
 from skyband.jobs.limits import row_limits
 from skyband.jobs.local.checkpoint import Batch, Checkpoint
-from skyband.jobs.local.letters import BatchJudge, letters_of, letters_sink
 from skyband.jobs.local.posts import (
     AppliedPost,
     Inbox,
@@ -43,6 +45,7 @@ from skyband.jobs.local.posts import (
     PostKeys,
     PostRefused,
     Request,
+    RowFault,
     reply_of,
     rows_again,
 )
@@ -50,11 +53,11 @@ from skyband.jobs.local.source import LocalSource, Place, SourceNeeds
 from skyband.jobs.local.sources import make_source
 from skyband.jobs.report import Report, changed_lines
 from skyband.jobs.sinks.base import Sink, TableRows, written
-from skyband.jobs.sinks.files import sink_of
+from skyband.jobs.sinks.files import letters_sink, sink_of
 from skyband.jobs.stopping import Stop
 from skyband.window import CountWindow, parse_duration
 
-__all__ = ["BatchOutcome", "LocalJob", "run_local"]
+__all__ = ["BatchJudge", "BatchOutcome", "LocalJob", "run_local"]
 
 log = logging.getLogger("skyband.jobs")
 
@@ -384,8 +387,7 @@ class LocalJob:
             )
         if batch.rows is None:
             return self._apply(batch, source.again(batch.begin, batch.end))
-        where = f"[sources.{batch.source}]" if batch.source else "[source]"
-        table = rows_again(where, batch.rows, source.columns)
+        table = rows_again(f"[{source_table(batch.source)}]", batch.rows, source.columns)
         if batch.request is not None and "key" in batch.request:
             told = batch.request
             self.keys.add(told["key"], AppliedPost(told["digest"], batch.clock, told["reply"]))
@@ -656,3 +658,86 @@ def rows_for(job: Job, query: str, answers: list[Answer]) -> TableRows:
         tables = [table for table in changes if table.num_rows]
     schema = tables[0].schema if tables else pa.schema([])
     return TableRows(tables, schema)
+
+
+# Bad rows: why they are bad, and a dead letter for each, as on Spark ------------------------------
+
+
+class BatchJudge:
+    """Reads batches as the queries do, and says which rows are bad; keeps nothing of them."""
+
+    def __init__(self, job: Job, limits: Mapping[str, RowLimits]) -> None:
+        self.job, self.limits = job, limits
+        self._intakes: dict[str, Intake] = {}
+
+    def faults(
+        self, source: str, table: pa.Table, queries: Collection[str], clock: float
+    ) -> Iterator[tuple[str, Intake, Faults]]:
+        """The bad rows of a batch at this moment, for each of these queries that finds some."""
+        for name in queries:
+            query = self.job.queries[name]
+            if source and source not in query.sources:
+                continue
+            if name not in self._intakes:
+                self._intakes[name] = Intake(query, make_synopsis(query))
+            intake = self._intakes[name]
+            intake.limit(self.limits[name], clock)
+            faults = intake.take(source, table).faults
+            if faults is not None:
+                yield name, intake, faults
+
+    def first_fault(self, source: str, table: pa.Table, clock: float) -> RowFault | None:
+        """The first row that a query finds bad, and how many there are."""
+        bad = np.zeros(table.num_rows, np.bool_)
+        first: RowFault | None = None
+        for name, _, faults in self.faults(source, table, self.job.queries, clock):
+            bad |= faults.mask
+            for column, reason, mask in faults.tests:
+                row = int(np.flatnonzero(mask)[0])
+                if first is None or row < first.row:
+                    value = _python(table[column][row]) if column in table.column_names else None
+                    first = RowFault(row, column, f"{reason} ({value!r}) in query {name!r}", 0)
+        return None if first is None else first._replace(rows=int(bad.sum()))
+
+    def letters(
+        self,
+        source: str,
+        table: pa.Table,
+        queries: Collection[str],
+        origin: Mapping[str, pa.Array],
+        clock: float,
+    ) -> pa.Table:
+        """A letter for each row that is bad for some of these queries."""
+        reasons: dict[int, list[str]] = {}
+        for name, intake, faults in self.faults(source, table, queries, clock):
+            shown = intake.widened(source, table.select(intake.bound[source].names))
+            rows = np.flatnonzero(faults.mask).tolist()
+            for row, reason in zip(rows, faults.each(shown), strict=True):
+                told = reason if self.job.alone else f"{name}: {reason}"
+                reasons.setdefault(row, []).append(told)
+        rows = sorted(reasons)
+        return letters_of(source, table, rows, ["; ".join(reasons[row]) for row in rows], origin)
+
+
+def letters_of(
+    source: str,
+    table: pa.Table,
+    rows: list[int],
+    reasons: list[str],
+    origin: Mapping[str, pa.Array],
+) -> pa.Table:
+    """Letters for some rows of a batch."""
+    bad = table.take(pa.array(rows, pa.int64()))
+    hidden = {}
+    for name, column in origin.items():
+        hidden[name] = f"_skyband_{name}"
+        bad = bad.append_column(hidden[name], column.take(pa.array(rows, pa.int64())))
+    return row_letters(source, CarriedColumns(origin=hidden), bad, reasons)
+
+
+def _python(value: pa.Scalar) -> Any:
+    """A value as Python has it; a time beyond its range as an integer."""
+    try:
+        return value.as_py()
+    except (ValueError, OverflowError):
+        return value.value
