@@ -64,6 +64,8 @@ class Job:
     metrics: Mapping[str, Any] = field(default_factory=dict)
     shards: int | None = None
     on_bad: str = "skip"
+    late: str = "count"
+    """What happens to late rows: ``count`` them, or write them to the dead ``letters``, too."""
     ahead: str = "1 day"
     """How far a time may be ahead of the clock before its row is bad; ``none`` for any time."""
     changes: bool = False
@@ -76,6 +78,12 @@ class Job:
     def asked(self) -> Query | Mapping[str, Query]:
         """What a monitor is asked: the only query, or all of them by name."""
         return next(iter(self.queries.values())) if self.alone else self.queries
+
+    @property
+    def writes_letters(self) -> bool:
+        """Whether anything is written to the dead letters."""
+        given = self.dead_letters is not None
+        return given and (self.on_bad == "skip" or self.late == "letters")
 
     @property
     def reads(self) -> str:
@@ -149,6 +157,8 @@ def explain(job: Job) -> str:
         lines.append(f"  bad    dead letters to {_told(job.dead_letters)}")
     else:
         lines.append("  bad    counted and left out, without dead letters")
+    if job.late == "letters" and job.dead_letters is not None:
+        lines.append(f"  late   dead letters to {_told(job.dead_letters)}")
     shards = "" if local else _shards(job)
     for name in job.queries:
         lines += [f"  query  {name}:"] * (not job.alone) + _explain_query(job, name, shards)

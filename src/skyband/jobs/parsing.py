@@ -353,6 +353,7 @@ class _Parsing:
         metrics = told.get("metrics", {})
         whole = "metrics" not in told or self._keys(METRICS, "[metrics]", "metrics", metrics)
         self.attempt("", lambda: one_of("on_bad", told.get("on_bad", "skip"), ("skip", "raise")))
+        self.attempt("", lambda: one_of("late", told.get("late", "count"), ("count", "letters")))
         self.attempt("", lambda: one_of("engine", told.get("engine", "spark"), ENGINES))
         letters = None
         if "dead_letters" in told:

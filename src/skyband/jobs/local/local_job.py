@@ -32,7 +32,9 @@ from skyband.data.letters import LETTERS, CarriedColumns, refuse, row_letters
 from skyband.embedded.monitor import Monitor
 from skyband.embedded.snapshots import BoardDiff
 from skyband.engine.intake import Intake, RowLimits
+from skyband.engine.late import LateJudge, late_judge
 from skyband.engine.per_group import make_synopsis
+from skyband.engine.session import Session
 from skyband.errors import DataError, EngineError, SkybandError
 from skyband.jobs.job import Job, source_table
 from skyband.jobs.limits import row_limits
@@ -288,6 +290,9 @@ class LocalJob:
 
     def _next(self, last: bool) -> bool:
         """Apply the requests that wait, and the next batch of the source furthest behind."""
+        if self.inbox.asked:
+            self._settle()  # nobody is told of what is not safe
+            self.inbox.answer()
         group = self._requests(self.inbox.next())
         for name in self.monitor.board.in_turn(self._reading):
             try:
@@ -405,13 +410,13 @@ class LocalJob:
             rows, self._stats = 0, self._counted()
         else:
             assert name is not None
-            rows, refused = table.num_rows, dict[int, str]()
+            rows, refused, late = table.num_rows, dict[int, str](), dict[int, list[str]]()
             if rows:
                 self.monitor.board.limit(self.limits, batch.clock)
                 parted = not whole and self.job.on_bad == "skip"
-                outcome.answers, refused = self._push(name, table, parted)
+                outcome.answers, refused, late = self._push(batch, table, parted)
                 self._stats = self._counted()
-            outcome.letters = self._letters_of(batch, table, refused, before)
+            outcome.letters = self._letters_of(batch, table, refused, late, before)
             lost = len(batch.unread) if batch.rows else self.sources[name].unread().num_rows
             self.unread += lost + len(refused)
             self.progress.unread += lost + len(refused)
@@ -427,17 +432,19 @@ class LocalJob:
         return outcome
 
     def _push(
-        self, name: str, table: pa.Table, parted: bool
-    ) -> tuple[list[Answer], dict[int, str]]:
-        """The answers of rows; and why rows were left out that no query can take, by their place.
+        self, batch: Batch, table: pa.Table, parted: bool
+    ) -> tuple[list[Answer], dict[int, str], dict[int, list[str]]]:
+        """The answers of rows; by their place, why no query can take some, and why some are late.
 
         What is refused is halved until one row is left. After a crash it ends in the same way.
         """
-        answers, refused = list[Answer](), dict[int, str]()
+        name = batch.source or ""
+        answers, refused, late = list[Answer](), dict[int, str](), dict[int, list[str]]()
         parts = [(0, table.num_rows)]
         while parts:
             first, rows = parts.pop()
             part = table.slice(first, rows)
+            judges = self._late_judges()
             try:
                 answers += self.monitor.push({name: part} if name else part)
             except (DataError, EngineError) as problem:
@@ -448,7 +455,19 @@ class LocalJob:
                     parts += [(first + half, rows - half), (first, half)]
                 else:
                     refused[first] = str(problem)
-        return answers, refused
+                continue
+            for query, (count, judge) in judges.items():
+                if judge is not None and self.session_of(query).rows["rows_late"] > count:
+                    for row, why in self.judge.late(query, judge, name, part, batch.clock):
+                        late.setdefault(first + row, []).append(f"{why} for query {query}")
+        return answers, refused, late
+
+    def _late_judges(self) -> dict[str, tuple[int, LateJudge | None]]:
+        """The late rows of each query so far, and what the next ones are judged by."""
+        if self.job.late != "letters" or self.letters is None:
+            return {}
+        sessions = {name: self.session_of(name) for name in self.job.queries}
+        return {n: (each.rows["rows_late"], late_judge(each.fold)) for n, each in sessions.items()}
 
     def _note(self, rows: int, answers: Sequence[Answer]) -> None:
         progress, stats = self.progress, self._stats.values()
@@ -463,7 +482,12 @@ class LocalJob:
                 progress.newest[answer.name or next(iter(self.job.queries))] = answer
 
     def _letters_of(
-        self, batch: Batch, table: pa.Table, refused: Mapping[int, str], before: Mapping[str, Any]
+        self,
+        batch: Batch,
+        table: pa.Table,
+        refused: Mapping[int, str],
+        late: Mapping[int, list[str]],
+        before: Mapping[str, Any],
     ) -> pa.Table:
         """The dead letters of a batch; none if the job has no place for them."""
         if self.letters is None:
@@ -480,12 +504,14 @@ class LocalJob:
             found.append(letters_of(batch.source, table, rows, list(refused.values()), origin))
             others = np.ones(table.num_rows, np.bool_)
             others[rows] = False
+            places = np.cumsum(others) - 1
+            late = {int(places[row]): reasons for row, reasons in late.items()}
             table = table.filter(pa.array(others))
             origin = {column: values.filter(pa.array(others)) for column, values in origin.items()}
         now = self._stats
         worse = [name for name in now if now[name]["rows_bad"] > before[name]["rows_bad"]]
-        if worse:
-            found.append(self.judge.letters(batch.source, table, worse, origin, batch.clock))
+        if (self.job.on_bad == "skip" and worse) or late:
+            found.append(self.judge.letters(batch.source, table, worse, late, origin, batch.clock))
         return pa.concat_tables(found)
 
     def _latest(self, clock: float) -> int:
@@ -536,6 +562,10 @@ class LocalJob:
             written(self.letters, number, TableRows([outcome.letters], LETTERS))
 
     # Rows --------------------------------------------------------------------------------------
+
+    def session_of(self, name: str) -> Session:
+        """What answers a query."""
+        return self.monitor.board.session_of(None if self.job.alone else name)
 
     def _needed(self, source: str, schema: pa.Schema) -> list[str] | None:
         """The columns that the queries need of a source; dead letters need all of them."""
@@ -678,13 +708,24 @@ class BatchJudge:
             query = self.job.queries[name]
             if source and source not in query.sources:
                 continue
-            if name not in self._intakes:
-                self._intakes[name] = Intake(query, make_synopsis(query))
-            intake = self._intakes[name]
-            intake.limit(self.limits[name], clock)
+            intake = self._intake(name, clock)
             faults = intake.take(source, table).faults
             if faults is not None:
                 yield name, intake, faults
+
+    def _intake(self, name: str, clock: float) -> Intake:
+        if name not in self._intakes:
+            query = self.job.queries[name]
+            self._intakes[name] = Intake(query, make_synopsis(query))
+        self._intakes[name].limit(self.limits[name], clock)
+        return self._intakes[name]
+
+    def late(
+        self, name: str, judge: LateJudge, source: str, table: pa.Table, clock: float
+    ) -> Iterator[tuple[int, str]]:
+        """The rows of a batch that are late for a query, and how late each is."""
+        intake = self._intake(name, clock)
+        yield from judge.rows(intake, source, table, intake.take(source, table).faults)
 
     def first_fault(self, source: str, table: pa.Table, clock: float) -> RowFault | None:
         """The first row that a query finds bad, and how many there are."""
@@ -704,10 +745,11 @@ class BatchJudge:
         source: str,
         table: pa.Table,
         queries: Collection[str],
+        late: Mapping[int, list[str]],
         origin: Mapping[str, pa.Array],
         clock: float,
     ) -> pa.Table:
-        """A letter for each row that is bad for some of these queries."""
+        """A letter for each row that is bad for some of these queries, or late."""
         reasons: dict[int, list[str]] = {}
         for name, intake, faults in self.faults(source, table, queries, clock):
             shown = intake.widened(source, table.select(intake.bound[source].names))
@@ -715,6 +757,8 @@ class BatchJudge:
             for row, reason in zip(rows, faults.each(shown), strict=True):
                 told = reason if self.job.alone else f"{name}: {reason}"
                 reasons.setdefault(row, []).append(told)
+        for row, why in late.items():
+            reasons.setdefault(row, []).extend(why)
         rows = sorted(reasons)
         return letters_of(source, table, rows, ["; ".join(reasons[row]) for row in rows], origin)
 

@@ -50,7 +50,7 @@ def sink_of(job: Job, name: str) -> Sink[Any]:
 
 def letters_sink(job: Job) -> Sink[Any] | None:
     """The job's ``[dead_letters]``, if it has any."""
-    if job.dead_letters is None or job.on_bad == "raise":
+    if job.dead_letters is None or not job.writes_letters:
         return None
     name = f"{job.name}-dead-letters"
     return make_sink(job.dead_letters, "[dead_letters]", job.name, name, "json")

@@ -59,6 +59,7 @@ from skyband.spark.sessions import (
     require_packages,
     start_session,
 )
+from skyband.spark.watermarks import PlannedWatermarks
 
 __all__ = [
     "Listed",
@@ -264,7 +265,7 @@ class _BoundSources:
 
     def __init__(self, job: Job, session: Any, limits: Mapping[str, RowLimits]) -> None:
         self.job, self.session, self.limits = job, session, limits
-        self.letters = job.dead_letters is not None and job.on_bad == "skip"
+        self.letters = job.writes_letters
         read = {
             name: read_source(session, name, section, self.letters)
             for name, section in job.sources.items()
@@ -289,12 +290,21 @@ class _BoundSources:
                 strict=True,
             )
         }
-        return replace(board, plans=plans, closing=read_closing(job.checkpoint))
+        late = None
+        if job.late == "letters":
+            late = PlannedWatermarks(
+                _absolute(f"{job.checkpoint}/answers"), dict(zip(plans, job.queries, strict=True))
+            )
+        return replace(board, plans=plans, closing=read_closing(job.checkpoint), late=late)
 
     def listed(self) -> Listed:
         """The files that each source of files has found."""
         found = {i: n for i, n in enumerate(self.frames) if isinstance(self.frames[n], WorkerFiles)}
         return Listed(f"{self.job.checkpoint}/answers", found)
+
+
+def _absolute(folder: str) -> str:
+    return folder if "://" in folder else str(Path(folder).absolute())
 
 
 def _started(job: Job, frame: Any, writer: BatchWriter) -> Any:
