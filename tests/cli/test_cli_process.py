@@ -273,7 +273,7 @@ class TestInterrupts:
 
     @pytest.mark.parametrize("shape", ["json", "csv", "parquet"])
     def test_a_file_keeps_what_it_had(self, tmp_path: Path, shape: str) -> None:
-        from skyband.cli.choices import Format
+        from skyband.cli.explain import Format
         from skyband.cli.output import writer
 
         def interrupted(output: Path) -> None:

@@ -82,7 +82,7 @@ def test_each_query_ends_with_its_own_last_window() -> None:
 
 def test_a_job_that_is_served_knows_how_it_was_closed() -> None:
     pytest.importorskip("pyspark")
-    from skyband.jobs.spark.starting import promising
+    from skyband.jobs.spark.run_job import promising
 
     table = pa.table({"ts": [1], "id": ["a"]})
     query = sb.HeavyHitters(k=2, item="id", time="ts", window=sb.TimeWindow(60))

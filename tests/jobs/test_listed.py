@@ -12,7 +12,7 @@ import pytest
 
 import skyband as sb
 from skyband.data.letters import LETTERS
-from skyband.jobs.spark.starting import Listed
+from skyband.jobs.spark.run_job import Listed
 
 
 def entry(path: Path, listing: int) -> str:

@@ -290,7 +290,7 @@ class TestRuns:
             run(told, spark)
 
     def test_lines_that_are_not_json(self, spark: Any, tmp_path: Path) -> None:
-        from skyband.jobs.spark.starting import start
+        from skyband.jobs.spark.run_job import start
 
         lines = [{"ts": 1_000 + n, "id": f"i{n}", "score": float(n % 7)} for n in range(60)]
         sent = [json.dumps(line) for line in lines]

@@ -144,6 +144,11 @@ BOMBS: dict[str, tuple[str, Callable[[], bytes]]] = {
     "empty objects": ("json", lambda: in_json("{}", ROWS)),
     "blank lines": ("json", lambda: in_json("", ROWS)),
     "rows in few bytes": ("json", lambda: in_json('{"bytes":1}', 9_999 * 5)),
+    "objects in a list": ("document", lambda: b"[" + b"{}," * ROWS + b"{}]"),
+    "values in an object": (
+        "document",
+        lambda: b'[{"bytes": 1.0, "x": [%b0]}]' % (b"[]," * 400_000),
+    ),
     "many values in a line": ("json", lambda: many_values(400_000)),
     "empty cells": ("csv", lambda: b"ts,flow,host,bytes\n" + b",,,\n" * ROWS),
     "a header without end": ("csv", lambda: b"ts,flow,host,bytes" + b",ab" * 400_000),
@@ -221,6 +226,10 @@ def good() -> list[tuple[str, bytes]]:
         *(("arrow", each) for each in streams),
         ("csv", text.getvalue()),
         ("json", served.ndjson(served.rows(0, 20))),
+        (
+            "document",
+            b"[" + served.ndjson(served.rows(0, 20)).strip().replace(b"\n", b",\n") + b"]",
+        ),
     ]
 
 

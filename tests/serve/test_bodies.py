@@ -51,6 +51,30 @@ def test_json_lines_are_read_alike_by_both_readers(
     if fast is not None:
         assert fast.equals(slow)
     assert read_body("json", body, SCHEMA).equals(slow)
+    for indent in (None, 1):
+        whole = json.dumps(rows, ensure_ascii=ascii_, indent=indent).encode()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(bodies, "_STEP", 7)
+            assert read_body("document", whole, SCHEMA).equals(slow)
+    assert read_body("document", json.dumps(rows[0]).encode(), SCHEMA).equals(slow.slice(0, 1))
+
+
+@settings(max_examples=300)
+@given(st.text(st.sampled_from('[]{},:"\\ \n1ant'), max_size=16))
+def test_a_document_is_read_only_if_it_is_json(text: str) -> None:
+    schema = pa.schema([("a", pa.int64())])
+    try:
+        found: Any = json.loads(text)
+    except ValueError:
+        found = None
+    rows = found if isinstance(found, list) else [found]
+    good = all(isinstance(row, dict) and type(row.get("a", 0)) is int for row in rows)
+    try:
+        table = read_body("document", text.encode(), schema)
+    except UnreadableBody:
+        assert not good
+    else:
+        assert (good, table.num_rows) == (True, len(rows))
 
 
 def test_json_lines_of_plain_rows_take_the_fast_way() -> None:

@@ -96,6 +96,7 @@ def test_the_page(chromium: Any, tmp_path: Path) -> None:
         wait_for(page, "talkers", ["a", "b", "c"])
         heads = card(page, "talkers").locator("thead th").all_inner_texts()
         assert [head.lower() for head in heads] == ["rank", "change", "host", "sum of bytes"]
+        finds(page)
         moves(page, client)
         groups(page)
         skyline(page)
@@ -107,6 +108,19 @@ def test_the_page(chromium: Any, tmp_path: Path) -> None:
         page.close()
         for look in ("light", "dark"):
             no_serious_findings(chromium, client, look)
+
+
+def finds(page: Any) -> None:
+    """A search field says where an id stands; a query that does not know has none."""
+    field = card(page, "talkers").get_by_label("host to find in talkers")
+    field.fill("c")
+    field.press("Enter")
+    said = card(page, "talkers").locator("output")
+    said.get_by_text("3 of 3, with 10").wait_for(timeout=15_000)
+    field.fill("")
+    field.press("Enter")
+    assert said.inner_text() == ""
+    assert card(page, "best").locator("output").count() == 0
 
 
 def moves(page: Any, client: served.Client) -> None:

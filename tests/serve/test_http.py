@@ -188,6 +188,21 @@ def test_an_end_beyond_all_times_is_no_failure_of_ours(client: served.Client, en
     assert "ISO 8601" in reply.json["error"]
 
 
+def test_a_json_document_is_one_row_or_a_list_of_rows(client: served.Client) -> None:
+    found, kind = served.rows(0, 9), "application/json"
+    for body, rows in ((found[0], 1), (found[1:], 8), ([], 0)):
+        reply = client.post(json.dumps(body, indent=1).encode(), content_type=kind)
+        assert reply.json == {"rows": rows}
+    assert [one["total"] for one in client.answers("busiest")] == [
+        each.total for each in expected(found)["busiest"]
+    ]
+    refused = client.post(json.dumps([found[8], {"bytes": "x"}]).encode(), content_type=kind)
+    assert refused.status == 400
+    assert (refused.json["row"], refused.json["column"], "line" in refused.json) == (
+        1, "bytes", False,
+    )  # fmt: skip
+
+
 def test_large_integers_are_text(tmp_path: Path) -> None:
     with served.serving(served.new_service(tmp_path)) as client:
         found = served.rows(0, 4)
@@ -203,7 +218,7 @@ def test_too_large_other_types_and_unknown_sources(tmp_path: Path) -> None:
         reply = client.post(served.rows(0, 50))
         assert reply.status == 413
         assert "smaller parts" in reply.json["error"]
-        for kind in ("text/plain", "application/json", "application/x-www-form-urlencoded", ""):
+        for kind in ("text/plain", "application/x-www-form-urlencoded", ""):
             assert client.post(served.rows(0, 1), content_type=kind).status == 415
         assert client.post(served.rows(0, 1), content_encoding="gzip").status == 415
         assert client.post(served.rows(0, 1), source="trades").status == 404
@@ -290,7 +305,8 @@ def test_two_sources(tmp_path: Path) -> None:
 def test_openapi_names_every_path(client: served.Client) -> None:
     told = json.loads(client.get("/api/openapi.json").body)
     assert set(told["paths"]) == {
-        "/", "/api/board", "/api/answers/{name}", "/api/events", "/api/rows/{source}",
+        "/", "/api/board", "/api/answers/{name}", "/api/events", "/api/peek/{name}",
+        "/api/position/{name}", "/api/rows/{source}",
         "/api/session", "/api/openapi.json", "/metrics", "/healthz",
         "/static/{name}",
     }  # fmt: skip

@@ -174,6 +174,7 @@ plain = st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=12)
 TEMPLATES = ["/", "/api/board", "/api/events", "/api/openapi.json", "/metrics", "/healthz"]
 TEMPLATES += ["/api/session", "/static/board.js", *["/api/rows/rows"] * 3]
 TEMPLATES += [f"/api/answers/{name}" for name in ("busiest", "talkers") for _ in range(3)]
+TEMPLATES += ["/api/peek/busiest", "/api/peek/talkers", *["/api/position/talkers"] * 2]
 PLACES = ["/api/answers/", "/api/rows/", "/static/", "/api", "//", "/../", "/api/answers/busiest/"]
 NAMES = ["busiest", "rows", "..%2f..%2fetc%2fpasswd", ""]
 KINDS = [served.NDJSON, "text/csv", "application/vnd.apache.arrow.stream", "application/json"]

@@ -7,14 +7,13 @@ from typing import Annotated
 import typer
 
 from skyband import query
-from skyband.cli.boards import add_board
-from skyband.cli.demo import add_demo
-from skyband.cli.drafts import add_drafts
-from skyband.cli.pipelines import add_pipelines
-from skyband.cli.serving import add_serving
+from skyband.cli.demo import demo
+from skyband.cli.explain import explained
+from skyband.cli.job_verbs import board, check, init, pipeline, state
+from skyband.cli.serving import serve
 from skyband.cli.verbs import add_verb
-from skyband.cli.warm import add_warm
-from skyband.cli.work import add_work
+from skyband.cli.warm import warm
+from skyband.cli.work import bench, reproduce
 
 __all__ = ["app"]
 
@@ -47,14 +46,10 @@ def skyband(
     """Continuous ranking queries over sliding windows of data streams."""
 
 
-add_demo(app)
+app.command()(explained(demo))
 # The six queries in the order of the documentation; any further query is added automatically.
 _FIRST = ("TopK", "HeavyHitters", "UncertainTopK", "FusedTopK", "Skyline", "SkylineJoin")
 for _kind in dict.fromkeys((*_FIRST, *query.KINDS)):
     add_verb(app, query.KINDS[_kind])
-add_board(app)
-add_pipelines(app)
-add_drafts(app)
-add_serving(app)
-add_work(app)
-add_warm(app)
+for _verb in (board, pipeline, state, init, check, serve, bench, reproduce, warm):
+    app.command()(explained(_verb))

@@ -13,8 +13,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from skyband.cli.choices import Format
-from skyband.cli.explain import explained
+from skyband.cli.explain import Format
 from skyband.query import HeavyHitters, Query, TopK
 from skyband.window import TimeWindow
 
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
     from skyband.answers.answer import Answer
 
-__all__ = ["add_demo"]
+__all__ = ["demo"]
 
 STEPS = 66
 PER_STEP = 20_000
@@ -39,11 +38,6 @@ QUERIES: dict[str, Query] = {
         k=10, item="host", weight="bytes", time="ts", window=_WINDOW
     ),
 }
-
-
-def add_demo(app: typer.Typer) -> None:
-    """Add the demo to an app."""
-    app.command("demo")(explained(demo))
 
 
 def demo(

@@ -1,4 +1,4 @@
-"""Shows errors to users: one red line, no traceback, exit code 2."""
+"""What all verbs share: choices of options, and errors as one red line, with exit code 2."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import StrEnum
 from typing import Any
 
 import typer
@@ -17,7 +18,7 @@ from rich.text import Text
 from skyband.answers.plain_text import plain
 from skyband.errors import SkybandError
 
-__all__ = ["explained", "say", "say_unmatched"]
+__all__ = ["Engine", "Format", "OnBad", "explained", "say", "say_unmatched"]
 
 MISTAKE = 2
 """The exit code for a mistake in the command or in the data."""
@@ -26,6 +27,29 @@ _INTERRUPTED = 130
 _LOOK, _SHOWN = 1 << 20, 8
 """The rows that are looked at for the values of a column, and how many values are shown."""
 _KEYWORD = re.compile(r"\b([a-z_]+)=('[^']*'|\"[^\"]*\"|[\w.]+)?")
+
+
+class Engine(StrEnum):
+    """Where a query runs."""
+
+    local = "local"
+    spark = "spark"
+
+
+class Format(StrEnum):
+    """How answers are written."""
+
+    table = "table"
+    json = "json"
+    csv = "csv"
+    parquet = "parquet"
+
+
+class OnBad(StrEnum):
+    """What happens to bad and late rows."""
+
+    raise_ = "raise"
+    skip = "skip"
 
 
 def as_options(message: str, names: Iterable[str]) -> str:

@@ -18,8 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from skyband.answers.plain_text import plain
-from skyband.cli.choices import Format
-from skyband.cli.explain import say
+from skyband.cli.explain import Format, say
 from skyband.cli.view import head_of, span
 from skyband.data.json_text import escaped_text, json_text
 from skyband.errors import EngineError, QueryError

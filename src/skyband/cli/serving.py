@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from skyband.cli.choices import Engine
-from skyband.cli.explain import explained, say
+from skyband.cli.explain import Engine, say
 from skyband.errors import QueryError, SkybandError
 from skyband.query import HeavyHitters, Query, Skyline, TopK
 from skyband.window import TimeWindow
@@ -22,15 +21,10 @@ from skyband.window import TimeWindow
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["add_serving", "serve_spark", "serve_verb"]
+__all__ = ["serve", "serve_spark", "serve_verb"]
 
 _STEP = 0.5
 """Seconds between two batches of the demo."""
-
-
-def add_serving(app: typer.Typer) -> None:
-    """Add the verb to an app."""
-    app.command("serve")(explained(serve))
 
 
 def serve(

@@ -15,8 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from skyband import registry
-from skyband.cli.choices import Engine, Format, OnBad
-from skyband.cli.explain import explained, say, say_unmatched
+from skyband.cli.explain import Engine, Format, OnBad, explained, say, say_unmatched
 from skyband.cli.fields import (
     algorithms_of,
     field_parameters,

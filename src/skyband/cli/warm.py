@@ -15,7 +15,7 @@ import typer
 
 from skyband import query as queries
 from skyband import registry
-from skyband.cli.explain import explained, say
+from skyband.cli.explain import say
 from skyband.cli.fields import verb_of
 from skyband.errors import QueryError
 from skyband.query import Query
@@ -24,7 +24,7 @@ from skyband.window import CountWindow, TimeWindow
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["add_warm"]
+__all__ = ["warm"]
 
 _ROWS = 4_000
 _STREAMS = ("a", "b")
@@ -48,11 +48,6 @@ _OWN: dict[str, dict[str, Any]] = {
 }
 _SKETCHES = ("ss", "fss", "fsp", "fsw", "fsw-r", "fsw-f")
 _SIDES = {"score": "max", "p": "min"}
-
-
-def add_warm(app: typer.Typer) -> None:
-    """Add the verb to an app."""
-    app.command("warm")(explained(warm))
 
 
 def warm(

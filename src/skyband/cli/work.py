@@ -11,10 +11,9 @@ from typing import Annotated
 import typer
 
 import skyband
-from skyband.cli.explain import explained
 from skyband.errors import EngineError
 
-__all__ = ["add_work", "checkout", "load", "modules"]
+__all__ = ["bench", "checkout", "load", "modules", "reproduce"]
 
 # Finds ``lab/``, the benchmarks and experiments of a checkout, which wheels do not contain -------
 
@@ -69,12 +68,6 @@ def _is_checkout(root: Path) -> bool:
 
 _ALL = "all"
 Scale = Annotated[float, typer.Option(help="Fraction of the full size; 0.01 is quick.", min=0)]
-
-
-def add_work(app: typer.Typer) -> None:
-    """Add the verbs that measure to an app."""
-    app.command("bench")(explained(bench))
-    app.command("reproduce")(explained(reproduce))
 
 
 def bench(

@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import json
 import os
 import shutil
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from skyband.errors import EngineError
 
-__all__ = ["LOCK", "PRIVATE", "FolderLock", "clear", "forget_drafts", "is_empty", "private", "sync",
-           "write_whole", "writing"]  # fmt: skip
+__all__ = ["LOCK", "PRIVATE", "FolderLock", "clear", "forget_drafts", "is_empty", "parsed",
+           "private", "sync", "write_whole", "writing"]  # fmt: skip
 
 PRIVATE = 0o600
 DRAFT = ".part"
@@ -57,6 +59,17 @@ def write_whole(path: Path, content: bytes) -> None:
             draft.unlink(missing_ok=True)
             raise
     sync(path.parent)
+
+
+def parsed(where: Path | str, text: str | bytes) -> Any:
+    """The JSON of a checkpoint's file; raises EngineError if it is damaged."""
+    try:
+        return json.loads(text)
+    except ValueError as problem:
+        raise EngineError(
+            f"{where} is damaged ({problem}); restore the checkpoint from a copy, or start from a "
+            "new one"
+        ) from problem
 
 
 def sync(path: str | Path) -> None:

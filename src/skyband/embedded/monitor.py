@@ -223,7 +223,7 @@ class Monitor:
         starts at or after the greatest time seen. Those that are no longer asked for are dropped.
         """
         monitor = cls.__new__(cls)
-        make = _session_maker(None, positions=False)
+        make = _session_maker(None, positions=True)
         monitor.board, diff = resumed(blob, query, make, on_bad)
         return monitor, diff
 

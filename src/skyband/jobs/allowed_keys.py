@@ -89,6 +89,7 @@ JOB = KeyTypes(
         "metrics": dict,
         "shards": int,
         "on_bad": str,
+        "late": str,
         "ahead": str,
         "changes": bool,
         "master": str,

@@ -55,6 +55,7 @@ def job_checks(job: Job) -> list[Check]:
     checks: list[Check] = [
         ("", partial(_check_name, job.name)),
         ("", partial(_check_ahead, job.ahead)),
+        ("", partial(_check_late, job)),
     ]
     checks += [(sink_table(job, name), partial(_check_sink_of, job, name)) for name in job.sinks]
     if job.metrics:
@@ -70,6 +71,14 @@ def _check_name(name: str) -> None:
 def _check_ahead(ahead: str) -> None:
     if ahead != "none" and parse_duration(ahead, "ahead") < 0:
         raise QueryError(f"ahead must be a duration such as '1 day', or 'none', not {ahead!r}")
+
+
+def _check_late(job: Job) -> None:
+    if job.late == "letters" and job.dead_letters is None:
+        raise QueryError(
+            "late = 'letters' writes late rows to [dead_letters], which is missing; give it, or "
+            "leave out late"
+        )
 
 
 def check_query(job: Job, name: str) -> None:

@@ -23,7 +23,7 @@ from skyband.window import (
     Window,
 )
 
-__all__ = ["Columns", "Job", "JobSection", "check_columns", "explain"]
+__all__ = ["Columns", "Job", "JobSection", "check_columns", "explain", "source_table"]
 
 Columns = Mapping[str, Mapping[str, str]]
 """What each source computes its columns from; empty if it has all columns as they are."""
@@ -64,6 +64,8 @@ class Job:
     metrics: Mapping[str, Any] = field(default_factory=dict)
     shards: int | None = None
     on_bad: str = "skip"
+    late: str = "count"
+    """What happens to late rows: ``count`` them, or write them to the dead ``letters``, too."""
     ahead: str = "1 day"
     """How far a time may be ahead of the clock before its row is bad; ``none`` for any time."""
     changes: bool = False
@@ -76,6 +78,12 @@ class Job:
     def asked(self) -> Query | Mapping[str, Query]:
         """What a monitor is asked: the only query, or all of them by name."""
         return next(iter(self.queries.values())) if self.alone else self.queries
+
+    @property
+    def writes_letters(self) -> bool:
+        """Whether anything is written to the dead letters."""
+        given = self.dead_letters is not None
+        return given and (self.on_bad == "skip" or self.late == "letters")
 
     @property
     def reads(self) -> str:
@@ -103,6 +111,11 @@ class Job:
         return "[sink]" if self.alone else self.where(query, "sink")
 
 
+def source_table(name: str) -> str:
+    """The table of a source in a job file."""
+    return f"sources.{name}" if name else "source"
+
+
 def check_columns(checkpoint: str, before: Columns | None, now: Columns) -> None:
     """Raise EngineError if a column means something else than ``before``, in its checkpoint.
 
@@ -115,11 +128,10 @@ def check_columns(checkpoint: str, before: Columns | None, now: Columns) -> None
         }
         changed = [name for name, (old, new) in pairs.items() if old and new and old != new]
         if changed:
-            where = f"[sources.{source}]" if source else "[source]"
             raise EngineError(
-                f"{where} columns: {', '.join(changed)} changed since the checkpoint "
-                f"{checkpoint!r} was made, and old and new values would mix; give what changed "
-                "another name, or the job a new checkpoint"
+                f"[{source_table(source)}] columns: {', '.join(changed)} changed since the "
+                f"checkpoint {checkpoint!r} was made, and old and new values would mix; give what "
+                "changed another name, or the job a new checkpoint"
             )
 
 
@@ -145,6 +157,8 @@ def explain(job: Job) -> str:
         lines.append(f"  bad    dead letters to {_told(job.dead_letters)}")
     else:
         lines.append("  bad    counted and left out, without dead letters")
+    if job.late == "letters" and job.dead_letters is not None:
+        lines.append(f"  late   dead letters to {_told(job.dead_letters)}")
     shards = "" if local else _shards(job)
     for name in job.queries:
         lines += [f"  query  {name}:"] * (not job.alone) + _explain_query(job, name, shards)

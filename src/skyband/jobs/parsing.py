@@ -29,7 +29,7 @@ from skyband.jobs.checks import (
     check_query,
     job_checks,
 )
-from skyband.jobs.job import Job, JobSection
+from skyband.jobs.job import Job, JobSection, source_table
 from skyband.jobs.ready import file_checks, ready_checks
 from skyband.query import Query
 from skyband.query.base import KINDS
@@ -354,6 +354,7 @@ class _Parsing:
         metrics = told.get("metrics", {})
         whole = "metrics" not in told or self._keys(METRICS, "[metrics]", "metrics", metrics)
         self.attempt("", lambda: one_of("on_bad", told.get("on_bad", "skip"), ("skip", "raise")))
+        self.attempt("", lambda: one_of("late", told.get("late", "count"), ("count", "letters")))
         self.attempt("", lambda: one_of("engine", told.get("engine", "spark"), ENGINES))
         letters = None
         if "dead_letters" in told:
@@ -408,7 +409,7 @@ class _Parsing:
         given = {"": told["source"]} if "source" in told else told["sources"]
         sources = {}
         for name, each in given.items() if isinstance(given, Mapping) else ():
-            table = f"sources.{name}" if name else "source"
+            table = source_table(name)
             section = self._section(table, each, SOURCES, SOURCE_CHECKS)
             if section is not None:
                 sources[name] = section

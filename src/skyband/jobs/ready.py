@@ -13,7 +13,7 @@ from skyband.embedded.sources import paths_of
 from skyband.errors import QueryError, SchemaError, SkybandError
 from skyband.jobs.checks import Check, read_by_workers, sink_table
 from skyband.jobs.ddl import arrow_schema
-from skyband.jobs.job import Job, JobSection
+from skyband.jobs.job import Job, JobSection, source_table
 from skyband.jobs.local.sources import check_source, known_columns
 from skyband.jobs.places import (
     check_folder,
@@ -47,7 +47,7 @@ def ready_checks(job: Job, serving: bool = False) -> list[Check]:
         table = "query" if job.alone else f"queries.{name}"
         checks.append((table, partial(_check_algorithm, query)))
         checks.append((table, partial(_check_columns, job, query)))
-    sections = {f"sources.{name}" if name else "source": each for name, each in job.sources.items()}
+    sections = {source_table(name): each for name, each in job.sources.items()}
     sinks = {sink_table(job, name): sink for name, sink in job.sinks.items()}
     if job.dead_letters is not None:
         sinks["dead_letters"] = job.dead_letters
@@ -60,7 +60,7 @@ def ready_checks(job: Job, serving: bool = False) -> list[Check]:
 
 def file_checks(job: Job) -> list[Check]:
     """Checks that the files are there which a job does not wait for."""
-    tables = {f"sources.{name}" if name else "source": each for name, each in job.sources.items()}
+    tables = {source_table(name): each for name, each in job.sources.items()}
     return [(table, partial(_check_there, job, table, each)) for table, each in tables.items()]
 
 
@@ -68,7 +68,7 @@ def _local_checks(job: Job, serving: bool) -> list[Check]:
     """Checks of what a job in this process needs."""
     found: list[Check] = [("", partial(check_local, "checkpoint", job.checkpoint))]
     return found + [
-        (f"sources.{name}" if name else "source", partial(check_source, name, source, serving))
+        (source_table(name), partial(check_source, name, source, serving))
         for name, source in job.sources.items()
     ]
 
@@ -142,13 +142,13 @@ def _check_writable(where: str, sink: JobSection) -> None:
 def _spark_checks(job: Job) -> list[Check]:
     """Checks that raise QueryError for what only a local job can do."""
     return [
-        (f"sources.{name}" if name else "source", partial(_check_spark_source, name, source))
+        (source_table(name), partial(_check_spark_source, name, source))
         for name, source in job.sources.items()
     ]
 
 
 def _check_spark_source(name: str, source: JobSection) -> None:
-    where = f"[sources.{name}]" if name else "[source]"
+    where = f"[{source_table(name)}]"
     if source.kind == "http":
         raise QueryError(f"{where} of kind 'http' is for local jobs: use engine = 'local'")
     if read_by_workers(source) and source["schema"]:

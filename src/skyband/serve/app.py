@@ -17,6 +17,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from skyband.serve.access import COOKIE, SESSION_SECONDS, AccessGuard, slow_down
+from skyband.serve.between import BetweenWindows, known_query
 from skyband.serve.history import Event
 from skyband.serve.hub import EventStream, Hub
 from skyband.serve.metrics import prometheus
@@ -54,6 +55,8 @@ def make_app(
         Route("/static/{name}", api.static),
         Route("/api/board", api.board),
         Route("/api/answers/{name:path}", api.answers),
+        Route("/api/peek/{name:path}", api.now.peek),
+        Route("/api/position/{name:path}", api.now.position),
         Route("/api/events", api.events),
         Route("/api/rows/{source:path}", api.rows.rows, methods=["POST"]),
         Route("/api/session", api.session, methods=["POST"]),
@@ -89,6 +92,7 @@ class _Api:
         self.engine = engine
         taker = service if isinstance(service, Service) else None
         self.rows = RowsEndpoint(taker, self.sources)
+        self.now = BetweenWindows(service)
         self.told = describe(service, sources, title, engine)
 
     @asynccontextmanager
@@ -124,10 +128,7 @@ class _Api:
 
     async def answers(self, request: Request) -> Response:
         """The last answers of a query, or the one with a given end."""
-        name, asked = request.path_params["name"], request.query_params
-        if name not in self.service.queries:
-            known = ", ".join(self.service.queries)
-            raise RequestProblem(404, f"there is no query of this name; there are {known}")
+        name, asked = known_query(self.service, request), request.query_params
         if "end" in asked:
             if "last" in asked:
                 raise RequestProblem(400, "give last or end, not both")

@@ -1,4 +1,4 @@
-"""Reads the body of a request into a table: JSON lines, CSV, or an Arrow stream.
+"""Reads the body of a request into a table: JSON, lines of it, CSV, or an Arrow stream.
 
 JSON lines and CSV are read by Arrow in one go. If that fails, they are read again line by line,
 which is slow but says which line is at fault; both ways accept the same values.
@@ -108,6 +108,7 @@ CONTENT_TYPES = {
     "application/x-ndjson": "json",
     "application/ndjson": "json",
     "application/jsonl": "json",
+    "application/json": "document",
     "text/csv": "csv",
     "application/vnd.apache.arrow.stream": "arrow",
 }
@@ -136,6 +137,8 @@ def read_body(
         return read_arrow(body, schema, limits)
     if b"\0" in body:
         raise UnreadableBody("the text contains a NUL character")
+    if kind == "document":
+        return _read_document(body, schema, limits)
     lines = body.count(b"\n") + 1
     if kind == "csv":
         lines += body.count(b"\r") - body.count(b"\r\n") - 1  # the first one is the header
@@ -251,6 +254,55 @@ def _table(rows: Iterator[list[Any]], schema: pa.Schema) -> pa.Table:
         arrays = [pa.array(list(values), kind) for values, kind in columns]
         tables.append(pa.table(arrays, schema=schema))
     return pa.concat_tables(tables)
+
+
+# A JSON document: an object, or a list of objects, which become lines -----------------------------
+
+_STEP = 1 << 22
+"""Bytes of a document that are looked at together."""
+_NESTS = np.zeros(256, np.int8)
+_NESTS[list(b"[{")], _NESTS[list(b"]}")] = 1, -1
+_BLANK = np.isin(np.arange(256), list(b" \t\r\n"))
+
+
+def _read_document(body: bytes, schema: pa.Schema, limits: ServiceLimits | None) -> pa.Table:
+    body = body.strip(b" \t\r\n")
+    alone = body.startswith(b"{")
+    lines = _lines_of(body if not alone else b"[" + body + b"]")
+    if lines is None or (alone and b"\n" in lines):
+        raise UnreadableBody("the body is not JSON: send one object, or a list of objects")
+    check_size(limits, schema, lines.count(b"\n") + 1)
+    try:
+        return _read_json(lines, schema)
+    except UnreadableBody as problem:
+        raise UnreadableBody(problem.reason, problem.row, None, problem.column) from None
+
+
+def _lines_of(body: bytes) -> bytes | None:
+    """A JSON list with each of its values on one line; None if its brackets or commas are wrong."""
+    if not (body.startswith(b"[") and body.endswith(b"]")):
+        return None
+    marks = body.replace(b"\\\\", b"__").replace(b'\\"', b"__")  # of the same length
+    pieces, depth, quoted = list[bytes](), 0, False
+    for start in range(0, len(body), _STEP):
+        octets = np.frombuffer(marks, np.uint8, min(_STEP, len(body) - start), start)
+        text = np.frombuffer(body, np.uint8, len(octets), start).copy()
+        inside = np.bitwise_xor.accumulate(octets == ord('"')) ^ quoted
+        plain = ~inside
+        depths = depth + np.cumsum(_NESTS[octets] * plain, dtype=np.int32)
+        ended = depths[: max(len(body) - 1 - start, 0)] == 0
+        blanks = plain & _BLANK[octets]
+        if ended.any() or (inside & (octets == ord("\n"))).any():
+            return None
+        text[blanks] = ord(" ")
+        text[plain & (depths == 1) & (octets == ord(","))] = ord("\n")
+        between = blanks & (depths == 1)
+        between[0] |= not start
+        pieces.append(text[~between].tobytes())
+        depth, quoted = int(depths[-1]), bool(inside[-1])
+    lines = b"".join(pieces)[:-1]
+    empty = lines.startswith(b"\n") or lines.endswith(b"\n") or b"\n\n" in lines
+    return None if depth or empty else lines
 
 
 # CSV ----------------------------------------------------------------------------------------------

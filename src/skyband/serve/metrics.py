@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
+from skyband.data.prometheus import metric_name, prometheus_text
 from skyband.serve.page import Page
 from skyband.serve.status import ROWS
 
@@ -36,17 +37,13 @@ _WHOLE = {
 }
 
 
-def _full(name: str, kind: str) -> str:
-    return f"skyband_{name}" + ("_total" if kind == "counter" else "")
-
-
 _KINDS: dict[str, tuple[str, str]] = {
     **{name: ("counter", text) for name, text in _COUNTERS.items()},
     **{name: ("gauge", text) for name, text in _GAUGES.items()},
     **_SOURCE,
     **_WHOLE,
 }
-NAMES = tuple(_full(name, kind) for name, (kind, _) in _KINDS.items())
+NAMES = tuple(metric_name(name, kind) for name, (kind, _) in _KINDS.items())
 """Every metric there is."""
 
 
@@ -77,18 +74,4 @@ def prometheus(service: Page, subscribers: int) -> str:
     for name, value in whole.items():
         if value is not None:
             found[name].append(({}, value))
-    return "".join(_lines(name, values) for name, values in found.items())
-
-
-def _lines(name: str, values: Iterable[tuple[Mapping[str, str], float]]) -> str:
-    kind, text = _KINDS[name]
-    full = _full(name, kind)
-    lines = [f"# HELP {full} {text}", f"# TYPE {full} {kind}"]
-    for labels, value in values:
-        told = ",".join(f'{key}="{_escaped(each)}"' for key, each in labels.items())
-        lines.append(f"{full}{{{told}}} {value:.17g}" if told else f"{full} {value:.17g}")
-    return "\n".join(lines) + "\n"
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return prometheus_text((name, *_KINDS[name], values) for name, values in found.items())

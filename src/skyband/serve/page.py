@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pyarrow as pa
 
 from skyband.embedded.monitor import Monitor
 from skyband.engine.session import ONLY
+from skyband.errors import EngineError
 from skyband.jobs.local.posts import PostKeys
 from skyband.query import Query
 from skyband.serve.history import Event, History
@@ -58,6 +60,17 @@ class Page:
     def journal_bytes(self) -> int:
         """Bytes in the journal since the last snapshot."""
         return 0
+
+    def positions(self, name: str) -> bool:
+        """Whether it can be asked where an id of a query stands."""
+        return False
+
+    def ask(self, question: Callable[[Monitor], Any]) -> Future[Any]:
+        """Have a question answered between batches; raises EngineError where nothing can be."""
+        raise EngineError(
+            "these answers were computed elsewhere; between windows only a job that skyband serve "
+            "runs on the local engine can be asked"
+        )
 
     def columns(self, name: str) -> pa.Schema:
         """The columns of a query's answers."""
@@ -136,6 +149,7 @@ def _query(service: Page, name: str, query: Query) -> dict[str, Any]:
         "key": [column for column in query.key if column not in query.groups],
         "value": _value(query, schema.names),
         "ranked": query.ranked,
+        "positions": service.positions(name),
     }
 
 

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from skyband.serve.payload import text_of
 
-__all__ = ["RequestProblem", "failed_reply", "plain_reply", "problem_reply", "reply"]
+__all__ = ["RequestProblem", "busy", "failed_reply", "plain_reply", "problem_reply", "reply"]
 
 
 class RequestProblem(Exception):  # noqa: N818
@@ -23,6 +23,13 @@ class RequestProblem(Exception):  # noqa: N818
         self.status = status
         self.headers = headers or {}
         self.body = {"error": error} | {name: v for name, v in more.items() if v is not None}
+
+
+def busy() -> RequestProblem:
+    """The engine has too much to do."""
+    return RequestProblem(
+        429, "the engine is behind; send this again after a moment", {"Retry-After": "1"}
+    )
 
 
 async def problem_reply(_: Request, problem: RequestProblem) -> Response:

@@ -15,7 +15,7 @@ from skyband.errors import EngineError
 from skyband.jobs.local.posts import Busy, KeyReused, PostRefused
 from skyband.jobs.local.posts import Request as Rows
 from skyband.serve.bodies import CONTENT_TYPES, TooLarge, UnreadableBody, read_body
-from skyband.serve.replies import RequestProblem, reply
+from skyband.serve.replies import RequestProblem, busy, reply
 from skyband.serve.service import Service
 
 __all__ = ["RowsEndpoint"]
@@ -65,7 +65,7 @@ class RowsEndpoint:
             said = "this Idempotency-Key was used with another body; use a new key for new rows"
             raise RequestProblem(422, said) from None
         except Busy:
-            raise _busy() from None
+            raise busy() from None
         except EngineError as problem:
             raise RequestProblem(503, str(problem), {"Retry-After": "10"}) from None
         finally:
@@ -95,7 +95,7 @@ class RowsEndpoint:
         wanted = int(told) if told.isdigit() else 0
         _, waiting = taker.waiting
         if taker.inbox.full(wanted) or self.reading + waiting + wanted > 2 * limits.waiting_bytes:
-            raise _busy()
+            raise busy()
         parts, size = [], 0
         try:
             async with asyncio.timeout(limits.body_seconds):
@@ -106,7 +106,7 @@ class RowsEndpoint:
                     if size > limits.body_bytes:
                         raise too_large
                     if self.reading > 2 * limits.waiting_bytes:
-                        raise _busy()
+                        raise busy()
         except TimeoutError:
             said = f"the body did not arrive within {limits.body_seconds:g} s; send less at once"
             raise RequestProblem(408, said, {"Connection": "close"}) from None
@@ -131,12 +131,6 @@ def _read(taker: Service, source: str, form: str, body: bytes, key: str | None) 
     table = read_body(form, body, schema, taker.limits)
     size = max(len(body), table.nbytes)
     return taker.inbox.submit(Rows(source, table, size, key, digest))
-
-
-def _busy() -> RequestProblem:
-    return RequestProblem(
-        429, "the engine is behind; send this again after a moment", {"Retry-After": "1"}
-    )
 
 
 def _unreadable(problem: UnreadableBody) -> RequestProblem:

@@ -11,11 +11,14 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from typing import Any
 
 import pyarrow as pa
 
+from skyband.contract.capabilities import IdRanking
+from skyband.embedded.monitor import Monitor
 from skyband.errors import SkybandError
 from skyband.jobs import Job
 from skyband.jobs.local.local_job import BatchOutcome, LocalJob
@@ -81,6 +84,21 @@ class Service(Page):
     def journal_bytes(self) -> int:
         """Bytes in the journal since the last snapshot."""
         return self.job.checkpoint.journal_bytes
+
+    def positions(self, name: str) -> bool:
+        """Whether it can be asked where an id of a query stands."""
+        return isinstance(self.job.session_of(name).synopsis, IdRanking)
+
+    def ask(self, question: Callable[[Monitor], Any]) -> Future[Any]:
+        """Have a question answered between batches, about rows that are safe on disk."""
+        if self._thread.is_alive() or self.failure is not None:
+            return self.inbox.ask(lambda: question(self.job.monitor))
+        answer: Future[Any] = Future()  # the job has ended, so nothing changes any more
+        try:
+            answer.set_result(question(self.job.monitor))
+        except Exception as problem:  # noqa: BLE001  (raised where the answer is awaited)
+            answer.set_exception(problem)
+        return answer
 
     def close(self) -> None:
         """Apply what is waiting, take a snapshot and stop."""

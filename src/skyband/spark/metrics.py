@@ -30,6 +30,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as every Spark program ha
 from pyspark.sql.streaming.listener import StreamingQueryListener
 from pyspark.sql.utils import is_remote
 
+from skyband.data.prometheus import prometheus_text
 from skyband.spark.plan import SHIFT_MS
 from skyband.spark.summarise import COUNTS
 
@@ -143,16 +144,12 @@ class Progress(StreamingQueryListener):
     def prometheus(self) -> str:
         """The totals in Prometheus' text format."""
         told = self.snapshot()
-        lines = []
         kinds = [(n, "counter", f"{n} since the query was started") for n in COUNTERS]
         kinds += [(name, "gauge", text) for name, text in GAUGES.items()]
-        for name, kind, text in kinds:
-            full = f"skyband_{name}" + ("_total" if kind == "counter" else "")
-            lines += [f"# HELP {full} {text}", f"# TYPE {full} {kind}"]
-            for query, values in told.items():
-                if name in values:
-                    lines.append(f'{full}{{query="{_escaped(query)}"}} {values[name]:.17g}')
-        return "\n".join(lines) + "\n"
+        return prometheus_text(
+            (n, kind, text, [({"query": q}, each[n]) for q, each in told.items() if n in each])
+            for n, kind, text in kinds
+        )
 
 
 def read_progress(progress: Any) -> dict[str, float] | None:
@@ -227,7 +224,3 @@ def serve(progress: Progress, port: int, host: str = "127.0.0.1") -> ThreadingHT
 
 def _name(told: Any) -> str:
     return str(told.name or told.id)
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

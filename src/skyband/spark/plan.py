@@ -15,7 +15,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -34,6 +34,9 @@ from skyband.errors import EngineError
 from skyband.query.base import Query
 from skyband.query.board import named
 from skyband.window import CountWindow, EventWindow
+
+if TYPE_CHECKING:
+    from skyband.spark.watermarks import PlannedWatermarks
 
 __all__ = [
     "BUCKETS", "EDGES", "PROMISE", "SHIFT_MS", "BoardPlan", "Closing", "QueryPlan", "buckets_of",
@@ -220,6 +223,8 @@ class BoardPlan:
     """Whether this is one query, to which no other is ever added."""
     closing: Closing | None = None
     """How the job was last closed, if it was."""
+    late: PlannedWatermarks | None = None
+    """How workers know which rows are late, if these are to be dead letters."""
 
     @property
     def first(self) -> QueryPlan:
@@ -266,7 +271,7 @@ class BoardPlan:
         """Plans travel as bytes, so that a worker has one plan in all batches and functions."""
         from pyspark import cloudpickle
 
-        told: Any = (dict(self.plans), self.alone, self.closing)
+        told: Any = (dict(self.plans), self.alone, self.closing, self.late)
         return _unpacked_plan, (cloudpickle.dumps(told),)  # type: ignore[no-untyped-call]
 
     @cached_property

@@ -36,6 +36,7 @@ from skyband.data.keys import hash_columns
 from skyband.data.letters import UNREAD, CarriedColumns
 from skyband.data.time_axis import MOMENT
 from skyband.engine.intake import refuse
+from skyband.engine.late import LateJudge
 from skyband.engine.open_panes import OpenPanes
 from skyband.engine.placement import ReadBatch
 from skyband.query.board import named
@@ -66,8 +67,9 @@ def summariser(
 
     def run(batches: Batches) -> Batches:
         workers = [Summariser(board, label, source, carried) for label in board.labels]
+        watermark_ms = None if board.late is None else board.late.of_this_batch()
         for chunk in chunks(batches, board.schemas[source], carried.names):
-            take(workers, chunk)
+            take(workers, chunk, watermark_ms)
             if sum(worker.nbytes for worker in workers) > FLUSH_BYTES:
                 yield from _flushed(workers)
         yield from _flushed(workers)
@@ -75,10 +77,11 @@ def summariser(
     return run
 
 
-def take(workers: Sequence[Summariser], chunk: pa.Table) -> None:
+def take(workers: Sequence[Summariser], chunk: pa.Table, watermark_ms: int | None = None) -> None:
     """Let every label summarise some rows; a bad row is one letter, with all queries' reasons.
 
-    The first one counts and keeps what could not be read, and it keeps the letters.
+    The first one counts and keeps what could not be read, and it keeps the letters. With Spark's
+    watermark, late rows are letters too.
     """
     first, board = workers[0], workers[0].board
     rows = first.readable(chunk)
@@ -86,6 +89,8 @@ def take(workers: Sequence[Summariser], chunk: pa.Table) -> None:
     for worker in workers:
         with named(worker.names[0]):
             faults = worker.summarise(rows)
+        for row, late in () if watermark_ms is None else worker.late(rows, faults, watermark_ms):
+            reasons.setdefault(row, {}).update(late)
         if faults is None or not first.carried.letters:
             continue
         bad = np.flatnonzero(faults.mask).tolist()
@@ -183,6 +188,19 @@ class Summariser:
     def reasons(self, chunk: pa.Table, faults: Faults) -> list[str | None]:
         """Why each of the bad rows is bad."""
         return list(faults.each(self.intake.widened(self.source, chunk)))
+
+    def late(
+        self, chunk: pa.Table, faults: Faults | None, watermark_ms: int
+    ) -> Iterator[tuple[int, dict[str, str]]]:
+        """The rows that the state will find late, each with how late it is for every query."""
+        from skyband.spark.bucket import reached_ms  # which is not needed otherwise
+
+        assert self.board.late is not None
+        called, panes = self.board.late.names, self.plan.window.panes
+        watermark = reached_ms(self.board, self.names[0], watermark_ms) * self.plan.tick_ms
+        judge = LateJudge(panes, watermark, self.plan.window.integer)
+        for row, why in judge.rows(self.intake, self.source, chunk, faults):
+            yield row, {name: f"{why} for query {called[name]}" for name in self.names}
 
     def _place(self, read: ReadBatch) -> None:
         self.counts["rows_in"] += read.rows_in

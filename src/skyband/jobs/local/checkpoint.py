@@ -29,7 +29,7 @@ from typing import Any
 
 import numpy as np
 
-from skyband.data.durable import FolderLock, clear, forget_drafts, is_empty, write_whole
+from skyband.data.durable import FolderLock, clear, forget_drafts, is_empty, parsed, write_whole
 from skyband.data.packing import pack, unpack
 from skyband.errors import EngineError
 from skyband.jobs.job import Columns, check_columns
@@ -129,13 +129,7 @@ class Checkpoint:
         if not mark.exists():
             self._write()
             return
-        try:
-            found = json.loads(mark.read_text(encoding="utf-8"))
-        except (ValueError, OSError) as problem:
-            raise EngineError(
-                f"{mark} is damaged ({problem}); restore the checkpoint from a copy, or start "
-                "from a new one"
-            ) from problem
+        found = parsed(mark, mark.read_bytes())
         if isinstance(found, dict) and not found.get("claimed", True):
             clear(self.folder, _MARK)  # left by a first start that failed
             self._write()

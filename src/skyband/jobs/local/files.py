@@ -28,7 +28,7 @@ import pyarrow.compute as pc
 from skyband.arrays import Mask
 from skyband.data.columns import mask_of, output_type
 from skyband.data.csv_records import CsvForm, infer_csv, read_csv_block
-from skyband.data.durable import private, sync, writing
+from skyband.data.durable import parsed, private, sync, writing
 from skyband.data.json_records import read_records
 from skyband.data.letters import LETTERS, RAW, REASON, CarriedColumns, row_letters, unread
 from skyband.data.text_types import MOMENT, NAIVE, TYPES
@@ -617,13 +617,7 @@ def _lines(path: Path) -> list[Any]:
     if len(whole) < len(content):
         with writing(path), path.open("r+b") as file:
             file.truncate(len(whole))
-    try:
-        return [json.loads(line) for line in whole.splitlines()]
-    except ValueError as problem:
-        raise EngineError(
-            f"{path} is damaged ({problem}); restore the checkpoint from a copy, or start from a "
-            "new one"
-        ) from problem
+    return [parsed(path, line) for line in whole.splitlines()]
 
 
 class _LotReader:

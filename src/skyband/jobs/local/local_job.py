@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -26,15 +26,19 @@ import numpy as np
 import pyarrow as pa
 
 from skyband.answers.answer import Answer, with_edges
+from skyband.contract.rows import Faults
 from skyband.data.ipc import table_to_bytes
-from skyband.data.letters import LETTERS, refuse
+from skyband.data.letters import LETTERS, CarriedColumns, refuse, row_letters
 from skyband.embedded.monitor import Monitor
 from skyband.embedded.snapshots import BoardDiff
+from skyband.engine.intake import Intake, RowLimits
+from skyband.engine.late import LateJudge, late_judge
+from skyband.engine.per_group import make_synopsis
+from skyband.engine.session import Session
 from skyband.errors import DataError, EngineError, SkybandError
-from skyband.jobs.job import Job
+from skyband.jobs.job import Job, source_table
 from skyband.jobs.limits import row_limits
 from skyband.jobs.local.checkpoint import Batch, Checkpoint
-from skyband.jobs.local.letters import BatchJudge, letters_of, letters_sink
 from skyband.jobs.local.posts import (
     AppliedPost,
     Inbox,
@@ -43,6 +47,7 @@ from skyband.jobs.local.posts import (
     PostKeys,
     PostRefused,
     Request,
+    RowFault,
     reply_of,
     rows_again,
 )
@@ -50,12 +55,12 @@ from skyband.jobs.local.source import LocalSource, Place, SourceNeeds
 from skyband.jobs.local.sources import make_source
 from skyband.jobs.report import Report, changed_lines
 from skyband.jobs.sinks.base import Sink, TableRows, written
-from skyband.jobs.sinks.files import sink_of
+from skyband.jobs.sinks.files import letters_sink, sink_of
 from skyband.jobs.stopping import Stop
 from skyband.kernels.notice import clock
 from skyband.window import CountWindow, parse_duration
 
-__all__ = ["BatchOutcome", "LocalJob", "run_local"]
+__all__ = ["BatchJudge", "BatchOutcome", "LocalJob", "run_local"]
 
 log = logging.getLogger("skyband.jobs")
 
@@ -286,6 +291,9 @@ class LocalJob:
 
     def _next(self, last: bool) -> bool:
         """Apply the requests that wait, and the next batch of the source furthest behind."""
+        if self.inbox.asked:
+            self._settle()  # nobody is told of what is not safe
+            self.inbox.answer()
         group = self._requests(self.inbox.next())
         for name in self.monitor.board.in_turn(self._reading):
             try:
@@ -385,8 +393,7 @@ class LocalJob:
             )
         if batch.rows is None:
             return self._apply(batch, source.again(batch.begin, batch.end))
-        where = f"[sources.{batch.source}]" if batch.source else "[source]"
-        table = rows_again(where, batch.rows, source.columns)
+        table = rows_again(f"[{source_table(batch.source)}]", batch.rows, source.columns)
         if batch.request is not None and "key" in batch.request:
             told = batch.request
             self.keys.add(told["key"], AppliedPost(told["digest"], batch.clock, told["reply"]))
@@ -404,13 +411,13 @@ class LocalJob:
             rows, self._stats = 0, self._counted()
         else:
             assert name is not None
-            rows, refused = table.num_rows, dict[int, str]()
+            rows, refused, late = table.num_rows, dict[int, str](), dict[int, list[str]]()
             if rows:
                 self.monitor.board.limit(self.limits, batch.clock)
                 parted = not whole and self.job.on_bad == "skip"
-                outcome.answers, refused = self._push(name, table, parted)
+                outcome.answers, refused, late = self._push(batch, table, parted)
                 self._stats = self._counted()
-            outcome.letters = self._letters_of(batch, table, refused, before)
+            outcome.letters = self._letters_of(batch, table, refused, late, before)
             lost = len(batch.unread) if batch.rows else self.sources[name].unread().num_rows
             self.unread += lost + len(refused)
             self.progress.unread += lost + len(refused)
@@ -426,17 +433,19 @@ class LocalJob:
         return outcome
 
     def _push(
-        self, name: str, table: pa.Table, parted: bool
-    ) -> tuple[list[Answer], dict[int, str]]:
-        """The answers of rows; and why rows were left out that no query can take, by their place.
+        self, batch: Batch, table: pa.Table, parted: bool
+    ) -> tuple[list[Answer], dict[int, str], dict[int, list[str]]]:
+        """The answers of rows; by their place, why no query can take some, and why some are late.
 
         What is refused is halved until one row is left. After a crash it ends in the same way.
         """
-        answers, refused = list[Answer](), dict[int, str]()
+        name = batch.source or ""
+        answers, refused, late = list[Answer](), dict[int, str](), dict[int, list[str]]()
         parts = [(0, table.num_rows)]
         while parts:
             first, rows = parts.pop()
             part = table.slice(first, rows)
+            judges = self._late_judges()
             try:
                 answers += self.monitor.push({name: part} if name else part)
             except (DataError, EngineError) as problem:
@@ -447,7 +456,19 @@ class LocalJob:
                     parts += [(first + half, rows - half), (first, half)]
                 else:
                     refused[first] = str(problem)
-        return answers, refused
+                continue
+            for query, (count, judge) in judges.items():
+                if judge is not None and self.session_of(query).rows["rows_late"] > count:
+                    for row, why in self.judge.late(query, judge, name, part, batch.clock):
+                        late.setdefault(first + row, []).append(f"{why} for query {query}")
+        return answers, refused, late
+
+    def _late_judges(self) -> dict[str, tuple[int, LateJudge | None]]:
+        """The late rows of each query so far, and what the next ones are judged by."""
+        if self.job.late != "letters" or self.letters is None:
+            return {}
+        sessions = {name: self.session_of(name) for name in self.job.queries}
+        return {n: (each.rows["rows_late"], late_judge(each.fold)) for n, each in sessions.items()}
 
     def _note(self, rows: int, answers: Sequence[Answer]) -> None:
         progress, stats = self.progress, self._stats.values()
@@ -462,7 +483,12 @@ class LocalJob:
                 progress.newest[answer.name or next(iter(self.job.queries))] = answer
 
     def _letters_of(
-        self, batch: Batch, table: pa.Table, refused: Mapping[int, str], before: Mapping[str, Any]
+        self,
+        batch: Batch,
+        table: pa.Table,
+        refused: Mapping[int, str],
+        late: Mapping[int, list[str]],
+        before: Mapping[str, Any],
     ) -> pa.Table:
         """The dead letters of a batch; none if the job has no place for them."""
         if self.letters is None:
@@ -479,12 +505,14 @@ class LocalJob:
             found.append(letters_of(batch.source, table, rows, list(refused.values()), origin))
             others = np.ones(table.num_rows, np.bool_)
             others[rows] = False
+            places = np.cumsum(others) - 1
+            late = {int(places[row]): reasons for row, reasons in late.items()}
             table = table.filter(pa.array(others))
             origin = {column: values.filter(pa.array(others)) for column, values in origin.items()}
         now = self._stats
         worse = [name for name in now if now[name]["rows_bad"] > before[name]["rows_bad"]]
-        if worse:
-            found.append(self.judge.letters(batch.source, table, worse, origin, batch.clock))
+        if (self.job.on_bad == "skip" and worse) or late:
+            found.append(self.judge.letters(batch.source, table, worse, late, origin, batch.clock))
         return pa.concat_tables(found)
 
     def _latest(self, clock: float) -> int:
@@ -535,6 +563,10 @@ class LocalJob:
             written(self.letters, number, TableRows([outcome.letters], LETTERS))
 
     # Rows --------------------------------------------------------------------------------------
+
+    def session_of(self, name: str) -> Session:
+        """What answers a query."""
+        return self.monitor.board.session_of(None if self.job.alone else name)
 
     def _needed(self, source: str, schema: pa.Schema) -> list[str] | None:
         """The columns that the queries need of a source; dead letters need all of them."""
@@ -657,3 +689,100 @@ def rows_for(job: Job, query: str, answers: list[Answer]) -> TableRows:
         tables = [table for table in changes if table.num_rows]
     schema = tables[0].schema if tables else pa.schema([])
     return TableRows(tables, schema)
+
+
+# Bad rows: why they are bad, and a dead letter for each, as on Spark ------------------------------
+
+
+class BatchJudge:
+    """Reads batches as the queries do, and says which rows are bad; keeps nothing of them."""
+
+    def __init__(self, job: Job, limits: Mapping[str, RowLimits]) -> None:
+        self.job, self.limits = job, limits
+        self._intakes: dict[str, Intake] = {}
+
+    def faults(
+        self, source: str, table: pa.Table, queries: Collection[str], clock: float
+    ) -> Iterator[tuple[str, Intake, Faults]]:
+        """The bad rows of a batch at this moment, for each of these queries that finds some."""
+        for name in queries:
+            query = self.job.queries[name]
+            if source and source not in query.sources:
+                continue
+            intake = self._intake(name, clock)
+            faults = intake.take(source, table).faults
+            if faults is not None:
+                yield name, intake, faults
+
+    def _intake(self, name: str, clock: float) -> Intake:
+        if name not in self._intakes:
+            query = self.job.queries[name]
+            self._intakes[name] = Intake(query, make_synopsis(query))
+        self._intakes[name].limit(self.limits[name], clock)
+        return self._intakes[name]
+
+    def late(
+        self, name: str, judge: LateJudge, source: str, table: pa.Table, clock: float
+    ) -> Iterator[tuple[int, str]]:
+        """The rows of a batch that are late for a query, and how late each is."""
+        intake = self._intake(name, clock)
+        yield from judge.rows(intake, source, table, intake.take(source, table).faults)
+
+    def first_fault(self, source: str, table: pa.Table, clock: float) -> RowFault | None:
+        """The first row that a query finds bad, and how many there are."""
+        bad = np.zeros(table.num_rows, np.bool_)
+        first: RowFault | None = None
+        for name, _, faults in self.faults(source, table, self.job.queries, clock):
+            bad |= faults.mask
+            for column, reason, mask in faults.tests:
+                row = int(np.flatnonzero(mask)[0])
+                if first is None or row < first.row:
+                    value = _python(table[column][row]) if column in table.column_names else None
+                    first = RowFault(row, column, f"{reason} ({value!r}) in query {name!r}", 0)
+        return None if first is None else first._replace(rows=int(bad.sum()))
+
+    def letters(
+        self,
+        source: str,
+        table: pa.Table,
+        queries: Collection[str],
+        late: Mapping[int, list[str]],
+        origin: Mapping[str, pa.Array],
+        clock: float,
+    ) -> pa.Table:
+        """A letter for each row that is bad for some of these queries, or late."""
+        reasons: dict[int, list[str]] = {}
+        for name, intake, faults in self.faults(source, table, queries, clock):
+            shown = intake.widened(source, table.select(intake.bound[source].names))
+            rows = np.flatnonzero(faults.mask).tolist()
+            for row, reason in zip(rows, faults.each(shown), strict=True):
+                told = reason if self.job.alone else f"{name}: {reason}"
+                reasons.setdefault(row, []).append(told)
+        for row, why in late.items():
+            reasons.setdefault(row, []).extend(why)
+        rows = sorted(reasons)
+        return letters_of(source, table, rows, ["; ".join(reasons[row]) for row in rows], origin)
+
+
+def letters_of(
+    source: str,
+    table: pa.Table,
+    rows: list[int],
+    reasons: list[str],
+    origin: Mapping[str, pa.Array],
+) -> pa.Table:
+    """Letters for some rows of a batch."""
+    bad = table.take(pa.array(rows, pa.int64()))
+    hidden = {}
+    for name, column in origin.items():
+        hidden[name] = f"_skyband_{name}"
+        bad = bad.append_column(hidden[name], column.take(pa.array(rows, pa.int64())))
+    return row_letters(source, CarriedColumns(origin=hidden), bad, reasons)
+
+
+def _python(value: pa.Scalar) -> Any:
+    """A value as Python has it; a time beyond its range as an integer."""
+    try:
+        return value.as_py()
+    except (ValueError, OverflowError):
+        return value.value

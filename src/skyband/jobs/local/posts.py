@@ -137,6 +137,7 @@ class Inbox:
         self.failure: str | None = None
         """Why no more requests are taken, if that is so."""
         self._waiting: deque[Request] = deque()
+        self._questions: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
         self._bytes = 0
         self._taken = 0
         """How many of those that wait the job has begun to apply."""
@@ -155,6 +156,33 @@ class Inbox:
             self._bytes += request.size
             self._change.notify_all()
         return request.done
+
+    def ask(self, question: Callable[[], Any]) -> Future[Any]:
+        """Have the job's thread answer a question about its state, between batches."""
+        answer: Future[Any] = Future()
+        with self._change:
+            if self.failure is not None:
+                raise EngineError(self.failure)
+            if len(self._questions) >= self.most:
+                raise Busy
+            self._questions.append((question, answer))
+            self._change.notify_all()
+        return answer
+
+    @property
+    def asked(self) -> bool:
+        """Whether there are questions to answer."""
+        return bool(self._questions)
+
+    def answer(self) -> None:
+        """Answer the questions that have come; called by the job's thread."""
+        while self._questions:
+            question, answer = self._questions.popleft()
+            if answer.set_running_or_notify_cancel():
+                try:
+                    answer.set_result(question())
+                except Exception as problem:  # noqa: BLE001  (raised where the answer is awaited)
+                    answer.set_exception(problem)
 
     def full(self, size: int = 0) -> bool:
         """Whether a request of this size has to wait outside."""
@@ -176,7 +204,7 @@ class Inbox:
     @property
     def quiet(self) -> bool:
         """Whether nothing waits that the job has not begun to apply."""
-        return len(self._waiting) == self._taken
+        return len(self._waiting) == self._taken and not self._questions
 
     def wait(self, seconds: float) -> None:
         """Wait for a request, or for the end of them; at most so long."""
@@ -202,8 +230,12 @@ class Inbox:
         self.shut(failure)
         with self._change:
             waiting, self._waiting = list(self._waiting), deque()
+            questions, self._questions = list(self._questions), deque()
             self._taken = self._bytes = 0
             self._change.notify_all()
+        for _, answer in questions:
+            if answer.set_running_or_notify_cancel():
+                answer.set_exception(EngineError(failure))
         for request in waiting:
             if not request.done.done():
                 request.done.set_exception(EngineError(failure))

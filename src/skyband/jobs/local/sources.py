@@ -13,7 +13,7 @@ from skyband.embedded.formats import opened
 from skyband.embedded.sources import paths_of
 from skyband.errors import QueryError
 from skyband.jobs.ddl import arrow_schema
-from skyband.jobs.job import JobSection
+from skyband.jobs.job import JobSection, source_table
 from skyband.jobs.local.files import FileSource, check_files, is_visible
 from skyband.jobs.local.messages import KafkaSource, SocketSource, check_messages
 from skyband.jobs.local.posts import PostedSource
@@ -62,7 +62,7 @@ class RateSource(LocalSource):
 
 def make_source(name: str, section: JobSection, folder: Path) -> LocalSource:
     """The source that a job describes; ``folder`` is the job's checkpoint."""
-    where = _where(name)
+    where = f"[{source_table(name)}]"
     if section.kind == "files":
         return FileSource(where, section, folder / f"files-{name or 'source'}", name)
     if section.kind == "rate":
@@ -76,7 +76,7 @@ def make_source(name: str, section: JobSection, folder: Path) -> LocalSource:
 
 def check_source(name: str, section: JobSection, serving: bool) -> None:
     """Raise QueryError for a source that a local job cannot read; nothing is opened."""
-    where = _where(name)
+    where = f"[{source_table(name)}]"
     if section.kind == "files":
         check_files(where, section)
     elif section.kind in ("kafka", "socket"):
@@ -90,7 +90,7 @@ def check_source(name: str, section: JobSection, serving: bool) -> None:
 
 def known_columns(name: str, section: JobSection) -> pa.Schema | None:
     """The columns of a source, as far as the job and the first file tell them."""
-    where = _where(name)
+    where = f"[{source_table(name)}]"
     if section.kind == "files":
         if "://" in section["path"]:
             return None
@@ -105,7 +105,3 @@ def known_columns(name: str, section: JobSection) -> pa.Schema | None:
     else:
         return None
     return None if found is None else ColumnChoice(where, section["columns"]).of_schema(found)
-
-
-def _where(name: str) -> str:
-    return f"[sources.{name}]" if name else "[source]"

@@ -38,7 +38,7 @@ from skyband.jobs.sinks.postgres import PostgresSink
 from skyband.jobs.sinks.webhook import WebhookSink
 from skyband.window import CountWindow
 
-__all__ = ["ConsoleSink", "make_sink", "sink_of"]
+__all__ = ["ConsoleSink", "letters_sink", "make_sink", "sink_of"]
 
 
 def sink_of(job: Job, name: str) -> Sink[Any]:
@@ -46,6 +46,14 @@ def sink_of(job: Job, name: str) -> Sink[Any]:
     query = job.queries[name]
     groups = query.groups if isinstance(query.window, CountWindow) else ()
     return make_sink(job.sinks[name], job.where_sink(name), job.name, name, groups=groups)
+
+
+def letters_sink(job: Job) -> Sink[Any] | None:
+    """The job's ``[dead_letters]``, if it has any."""
+    if job.dead_letters is None or not job.writes_letters:
+        return None
+    name = f"{job.name}-dead-letters"
+    return make_sink(job.dead_letters, "[dead_letters]", job.name, name, "json")
 
 
 def make_sink(

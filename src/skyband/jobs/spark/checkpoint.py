@@ -27,7 +27,7 @@ from typing import Any
 
 import pyarrow.fs
 
-from skyband.data.durable import LOCK, clear, is_empty, write_whole
+from skyband.data.durable import LOCK, clear, is_empty, parsed, write_whole
 from skyband.errors import EngineError, SkybandError
 from skyband.spark.checkpoint import read_heads
 from skyband.spark.locations import open_location
@@ -178,17 +178,7 @@ def _record_of(folder: str, session: Any) -> Any:
     if "://" in folder:
         return None if session is None else _found_by_spark(folder, session)
     mark = Path(folder) / _MARK
-    return _parsed(mark, mark.read_text(encoding="utf-8")) if mark.exists() else None
-
-
-def _parsed(where: Path | str, text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError as problem:
-        raise EngineError(
-            f"{where} is damaged ({problem}); restore the checkpoint from a copy, or start from a "
-            "new one"
-        ) from problem
+    return parsed(mark, mark.read_text(encoding="utf-8")) if mark.exists() else None
 
 
 def _found_by_spark(folder: str, session: Any) -> Any:
@@ -201,7 +191,7 @@ def _found_by_spark(folder: str, session: Any) -> Any:
         raise EngineError(
             f"the checkpoint {folder!r} cannot be read: {first_line(problem)}"
         ) from problem
-    return _parsed(folder, rows[0][0])
+    return parsed(folder, rows[0][0])
 
 
 # Closing a finite job -----------------------------------------------------------------------------

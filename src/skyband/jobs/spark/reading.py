@@ -22,7 +22,7 @@ from pyspark.sql.types import StringType, StructType
 from skyband.data.letters import RAW, UNREAD, CarriedColumns
 from skyband.errors import SchemaError
 from skyband.jobs.checks import read_by_workers
-from skyband.jobs.job import JobSection
+from skyband.jobs.job import JobSection, source_table
 from skyband.spark.file_source import WorkerFiles, make_files
 from skyband.spark.json_source import json_frame
 from skyband.spark.sessions import first_line, in_utc
@@ -52,8 +52,9 @@ def read_source(
         record = tuple(n for n in frame.columns if n not in carried.hidden) if letters else ()
         frame = _carriable(frame, record)
     except PySparkException as problem:
-        where = f"[sources.{name}]" if name else "[source]"
-        raise SchemaError(f"{where} cannot be read: {first_line(problem)}") from problem
+        raise SchemaError(
+            f"[{source_table(name)}] cannot be read: {first_line(problem)}"
+        ) from problem
     return frame, CarriedColumns(carried.unreadable, carried.origin, record, letters)
 
 

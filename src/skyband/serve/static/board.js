@@ -181,6 +181,7 @@ class Card {
     const head = make("header", {}, title, make("p", { className: "asks" }, asked(query)),
       make("div", { className: "sums" }, this.total, counted, this.spark), this.facts);
     if (query.by.length) head.append(this.picker());
+    if (query.positions) head.append(this.finder());
     this.body = make("tbody");
     this.caption = make("caption", { className: "hidden" }, query.name);
     const value = query.spec.weight && query.value === "count" ? `sum of ${query.spec.weight}` : query.value || "Value";
@@ -263,6 +264,30 @@ class Card {
     };
     return make("div", { className: "pick" }, make("span", {}, this.query.by.join(", ")), button("‹", "Previous", -1),
       this.input, button("›", "Next", 1), list);
+  }
+
+  finder() {
+    const names = this.query.key.join(" · ");
+    this.wanted = make("input", { type: "search", autocomplete: "off", spellcheck: false, placeholder: names });
+    this.wanted.setAttribute("aria-label", `${names} to find in ${this.query.name}`);
+    this.wanted.onchange = this.wanted.onsearch = () => this.locate();
+    this.stands = make("output");
+    return make("div", { className: "find" }, make("span", {}, "Where is"), this.wanted, this.stands);
+  }
+
+  async locate() {
+    // Where an id stands now, also one that the ranking does not show.
+    const { query } = this, text = this.wanted.value.trim();
+    this.askedAt = performance.now();
+    if (!text) { write(this.stands, ""); return; }
+    const listed = (values) => (values.length === 1 ? String(values[0]) : JSON.stringify(values));
+    const wanted = new URLSearchParams({ id: listed(query.key.length === 1 ? [text] : text.split(" · ")) });
+    if (this.group) wanted.set("group", listed(query.by.map((name) => this.group[name])));
+    const reply = await fetch(`/api/position/${encodeURIComponent(query.name)}?${wanted}`).catch(() => null);
+    const told = reply ? await reply.json() : { error: "the service cannot be reached" };
+    if (this.wanted.value.trim() !== text) return; // another one was asked meanwhile
+    write(this.stands, reply?.ok ? `${number(told.rank)} of ${number(told.of)}, with ${this.text(query.value, told.value)}`
+      : reply?.status === 404 ? "not in the window" : told.error);
   }
 
   // Answers ---------------------------------------------------------------------------------------
@@ -413,6 +438,7 @@ class Card {
     if (!this.facts.firstChild) this.facts.append(...facts.map(() => make("span")));
     facts.forEach((text, i) => write(this.facts.children[i], text));
     if (this.facts.firstChild.className !== kind) this.facts.firstChild.className = kind;
+    if (this.wanted?.value && view.end === null && performance.now() > this.askedAt + AWAY) this.locate();
     const start = answer.start === null ? "" : `${clock(answer.start)} – `;
     write(this.time, `${start}${clock(answer.end)}`);
   }

@@ -1,0 +1,173 @@
+"""Verbs for job files: init, check, board, pipeline, and the state of a checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+
+from skyband.cli.explain import Engine, Format, say
+from skyband.errors import QueryError
+from skyband.query import Query
+
+if TYPE_CHECKING:
+    from skyband.answers.answer import Answer
+
+__all__ = ["board", "check", "init", "pipeline", "state"]
+
+JobFile = Annotated[Path, typer.Argument(help="A job file, JOB.toml; see docs/jobs.md.")]
+Master = Annotated[
+    str | None, typer.Option(help="Spark's master, such as 'local[4]' or 'spark://host:7077'.")
+]
+
+
+def init(
+    source: Annotated[str, typer.Argument(help="A file, a folder or a glob to look at.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The job file to write.")] = Path(
+        "job.toml"
+    ),
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,
+) -> None:
+    """Write a commented job file for a source: its columns, its time, an id and a score."""
+    from skyband.jobs.draft import draft, look_at
+
+    if output.exists() and not force:
+        raise QueryError(f"{output} exists; give another --output, or --force to replace it")
+    found = look_at(source)
+    place, folder = Path(source).resolve(), output.parent.resolve()
+    shown = place.relative_to(folder) if place.is_relative_to(folder) else place
+    output.write_text(draft(replace(found, path=str(shown)), output.stem), encoding="utf-8")
+    say(f"wrote {output}: read it, then run: skyband pipeline {output}")
+
+
+def check(
+    job: JobFile,
+    engine: Annotated[
+        Engine | None, typer.Option(help="Check for this engine instead of the job's own.")
+    ] = None,
+) -> None:
+    """Say everything that is wrong with a job file, with line numbers; nothing is started."""
+    from skyband import jobs
+
+    chosen = None if engine is None else engine.value
+    found = jobs.problems_of(job, chosen)
+    for problem in found:
+        print(f"{job}:{problem.line}: {problem.text}")
+    if found:
+        raise typer.Exit(2)
+    print(f"{job} is fine")
+
+
+def board(
+    job: Annotated[Path, typer.Argument(help="A job file with [source] and [queries.NAME].")],
+    watch: Annotated[bool, typer.Option("--watch", help="Show the answers as they come.")] = False,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Show how the queries are answered, and stop.")
+    ] = False,
+    limit: Annotated[int | None, typer.Option(help="Stop after so many answers.", min=1)] = None,
+    pace: Annotated[float, typer.Option(help="Seconds between pictures of --watch.", min=0)] = 0.2,
+) -> None:
+    """Answer all queries of a job file over its files; nothing is written."""
+    from skyband import jobs
+    from skyband.embedded.left_out import left_out
+    from skyband.embedded.monitor import new_board
+    from skyband.embedded.run import watch_board
+    from skyband.engine.explain import explain as told
+
+    found = jobs.load_board(job)
+    if explain:
+        print(told(found.queries))
+        return
+    sources: dict[str, Any] = {}
+    for name, section in found.sources.items():
+        if section.kind != "files":
+            raise QueryError(
+                f"{job}: skyband board reads files, but this job has a source of kind "
+                f"{section.kind!r}; run it with: skyband pipeline"
+            )
+        sources[name] = section["path"]
+    session = new_board(found.queries, found.on_bad)
+    source = sources.get("", sources)
+    answers = islice(watch_board(session, source), limit)
+    if watch:
+        from skyband.cli.view import watch_live
+
+        watch_live(answers, found.queries, pace)
+    else:
+        _show_last(answers, found.queries)
+    missing = left_out(session)
+    if missing:
+        say(missing, style="yellow")
+
+
+def _show_last(answers: Iterable[Answer], queries: Mapping[str, Query]) -> None:
+    """The last answer of every query."""
+    latest = {str(answer.name): answer for answer in answers if answer.table.num_rows}
+    console = Console(highlight=False)
+    if not latest:
+        console.print("no window has any rows", style="dim")
+        return
+    from skyband.cli.view import picture
+
+    console.print(picture(console, latest, queries, whole=True))
+
+
+def pipeline(
+    job: JobFile,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Show the plan without starting the job.")
+    ] = False,
+    engine: Annotated[
+        Engine | None, typer.Option(help="Where to run it; overrides the job's own setting.")
+    ] = None,
+    master: Master = None,
+    seconds: Annotated[
+        float | None, typer.Option(help="Stop after this many seconds.", min=0)
+    ] = None,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="Let Spark print what it has to say.")
+    ] = False,
+) -> None:
+    """Run a streaming job: sources, queries, sinks, trigger and checkpoint from a file."""
+    from skyband import jobs
+    from skyband.cli.job_view import telling
+    from skyband.kernels.notice import say_in_any_case
+
+    found = jobs.load_job(job, None if engine is None else engine.value)
+    if master is not None:
+        found = replace(found, master=master)
+    jobs.check_ready(found)
+    if explain:
+        print(jobs.explain(found))
+        return
+    say(jobs.explain(found))
+    say_in_any_case()
+    with telling(found) as tell:
+        jobs.run_job(found, tell=tell, seconds=seconds, verbose=verbose)
+
+
+def state(
+    checkpoint: Annotated[str, typer.Argument(help="The checkpoint of a Spark query.")],
+    master: Master = None,
+    format_: Annotated[Format, typer.Option("--format", help="How to show it.")] = Format.table,
+) -> None:
+    """Show the state that a checkpoint holds, by bucket and shard."""
+    from skyband.cli.output import writer
+    from skyband.spark import session
+    from skyband.spark.checkpoint import read_state
+
+    # A pipeline keeps the state of its answers in a subfolder, next to that of its dead letters.
+    inner = Path(checkpoint) / "answers"
+    spark = session(master, **{"spark.ui.enabled": "false"})
+    spark.sparkContext.setLogLevel("ERROR")
+    try:
+        table = read_state(spark, str(inner) if inner.is_dir() else checkpoint)
+    finally:
+        spark.stop()
+    with writer(format_, None) as out:
+        out.write(table)
