@@ -69,7 +69,7 @@ def test_a_batch_rewrites_only_the_parts_it_touched() -> None:
 
     def parts() -> dict[int, bytes]:
         (stored,) = Bucket(plan, job.label, store).folds
-        return {part: store.kept[slot] for part, (slot, _) in stored.parts.items()}
+        return {part: store.kept[slot] for part, (slot, *_) in stored.parts.items()}
 
     before = parts()
     assert len(before) == 64

@@ -18,7 +18,8 @@ from skyband.contract.runs import Runs
 
 __all__ = [
     "AnswerFold", "GroupForgetting", "IdRanking", "LeanSummaries", "PaneComparing", "PartStore",
-    "PositionTracking", "QuickValidation", "ReaderFold", "RowAdmission", "WeightLimit",
+    "PositionTracking", "QuickValidation", "ReaderFold", "RowAdmission", "RowKeeping",
+    "WeightLimit",
 ]  # fmt: skip
 
 
@@ -123,6 +124,17 @@ class PaneComparing(Protocol):
         """Compare none across panes from now on: rows are judged after they are summarised.
 
         Called where summaries are made by processes that do not know the watermark.
+        """
+
+
+@runtime_checkable
+class RowKeeping(Protocol):
+    """A summary holds rows as they came, while there are few."""
+
+    def keep_no_rows(self) -> None:
+        """Keep only what is counted of them from now on, within a bound that the class states.
+
+        Called before all else, where summaries are sent, and stored as long as their panes live.
         """
 
 

@@ -214,7 +214,8 @@ class FrequencySynopsis(Synopsis[HeavyHitters]):
         runs, keep = self._summarise(rows), self.query.keep
         if not keep:
             return runs
-        return runs.with_parts(kept=latest_of_rows(rows, self.hashed(rows), keep))
+        kept = latest_of_rows(rows, self.hashed(rows), keep)
+        return self._bounded_kept(runs.with_parts(kept=kept))
 
     def combine(self, runs: Runs) -> Runs:
         self._check_panes(runs)

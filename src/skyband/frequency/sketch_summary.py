@@ -6,7 +6,15 @@ must not grow without bound. Whenever ``raw_rows`` rows have gathered, they are 
 the ``known`` part. If that then has more items than half of ``raw_rows``, and more than a sketch
 can hold, the least frequent are cut off, and ``missing`` bounds how often each of them may have
 occurred. Rows are taken in blocks of exactly ``raw_rows``, so the result does not depend on how the
-input was cut into batches. docs/internals/decisions/0009 gives the reasons.
+input was cut into batches.
+
+Summaries that are sent and stored, as on Spark, have no rows: all are counted by item at once, and
+at most ``_STORED`` times the capacity of the sketch are kept. ``missing`` is then at most W / (n +
+1) for a pane of weight W of which n items are kept, however its rows were split: added items are
+cut as in the summaries of Misra and Gries, whose counts are ours less ``missing``. Each cut takes
+what it adds to ``missing`` from n + 1 counts at least.
+
+docs/internals/decisions/0009 gives the reasons.
 """
 
 from __future__ import annotations
@@ -36,6 +44,9 @@ __all__ = ["SketchSynopsis"]
 _NO_HASHES = np.zeros(0, np.uint64)
 _MOST_PANES = 10_000
 _RAW_ROWS = 1 << 18
+_STORED = 2
+"""Items of a stored summary, as a multiple of the capacity: what they lack is then half of
+what Space-Saving itself may err."""
 
 
 class SketchSynopsis(FrequencySynopsis):
@@ -61,6 +72,9 @@ class SketchSynopsis(FrequencySynopsis):
         """How many items a cut leaves: more than a sketch can hold, so that it notices the loss
         even if everything that was cut off has weight 0."""
 
+    def keep_no_rows(self) -> None:
+        self.raw_rows, self.most_known = 0, _STORED * self.capacity
+
     # Rows -------------------------------------------------------------------------------------
 
     def _summarise(self, rows: Rows) -> Runs:
@@ -69,8 +83,9 @@ class SketchSynopsis(FrequencySynopsis):
         if total is not None:
             columns["weight"] = weights
         columns |= {f"item:{name}": self._as_bound(rows.arrow(name), name) for name in self.items}
-        runs = rows.runs({"rows": Part(rows.offsets, columns)}, total)
-        return runs.with_scalars(missing=np.zeros(len(runs), self.dtype))
+        part = Part(rows.offsets, columns)
+        runs = rows.runs({"rows": part} if self.raw_rows else {"known": self._counted(part)}, total)
+        return self._cut(runs.with_scalars(missing=np.zeros(len(runs), self.dtype)))
 
     def _as_bound(self, column: pa.Array, name: str) -> pa.Array:
         """Cast a column to the type that the source had first, so that batches can be joined."""
@@ -83,23 +98,43 @@ class SketchSynopsis(FrequencySynopsis):
         return column if column.type == kind else column.cast(kind)
 
     def _combine(self, runs: Runs) -> Runs:
-        known, fresh = runs.part("known"), np.flatnonzero(~runs.repeats)
-        united = runs.with_parts(known=known).united()
-        if len(known):
-            edges = zip(fresh.tolist(), [*fresh[1:].tolist(), len(runs)], strict=True)
-            united = united.with_parts(
-                known=_joined([self._merge(runs, known, *edge) for edge in edges])
-            )
-        return self.reduced(united)
+        return self.reduced(self._merged(runs))
 
-    def _merge(self, runs: Runs, known: Part, start: int, stop: int) -> Part:
-        """Merge counted items of one pane; items that a part lacks may have been cut off there."""
-        part, missing = known.slice(start, start + 1), runs.scalars["missing"][start]
-        for run in range(start + 1, stop):
-            other = runs.scalars["missing"][run]
-            part = _merged(part, missing, known.slice(run, run + 1), other)
-            missing += other
-        return part
+    def _merged(self, runs: Runs) -> Runs:
+        """One run per (pane, group); items that a part lacks may have been cut off there."""
+        known, united = runs.part("known"), runs.united()
+        if not len(known) or len(united) == len(runs):
+            return united
+        part, lacks = united.parts["known"], np.repeat(runs.scalars["missing"], known.lengths)
+        hashes = frozen(part["hash"])
+        # An item has what its own parts count, and for each of the others what is missing there.
+        counts, errors = (frozen(part[name] - lacks) for name in ("count", "error"))
+        first, counts, offsets = count_runs(hashes, False, counts, part.offsets)
+        _, errors, _ = count_runs(hashes, False, errors, part.offsets)
+        lacks = np.repeat(united.scalars["missing"], np.diff(offsets))
+        columns = {name: pick(column, first) for name, column in part.columns.items()}
+        columns |= {"count": counts + lacks, "error": np.maximum(errors + lacks, 0)}
+        return self._cut(united.with_parts(known=Part(offsets, columns)))
+
+    def _cut(self, runs: Runs) -> Runs:
+        """Keep the ``most_known`` heaviest items of each run; ``missing`` bounds all others."""
+        known, most = runs.part("known"), self.most_known
+        long = np.flatnonzero(known.lengths > most)
+        if not len(long):
+            return runs
+        missing, inside = runs.scalars["missing"].copy(), np.ones(len(known), np.bool_)
+        for run in long.tolist():
+            low, high = known.offsets[run : run + 2].tolist()
+            counts = known["count"][low:high]
+            at = len(counts) - most
+            ranked = np.partition(counts, (at - 1, at))
+            missing[run] = max(missing[run], ranked[at - 1])
+            inside[low:high] = counts > ranked[at]
+            ties = low + np.flatnonzero(counts == ranked[at])
+            inside[ties[: most - np.count_nonzero(inside[low:high])]] = True
+        heavy = np.flatnonzero(inside)
+        known = known.rows(heavy, np.searchsorted(heavy, known.offsets))
+        return runs.with_parts(known=known).with_scalars(missing=missing)
 
     def _bounded_kept(self, runs: Runs) -> Runs:
         """Drop the kept rows of items that were cut off, once there are too many."""
@@ -116,27 +151,14 @@ class SketchSynopsis(FrequencySynopsis):
 
     def reduced(self, runs: Runs) -> Runs:
         """Count whole blocks of ``raw_rows`` rows by item, so that each run has fewer rows left."""
-        rows = runs.parts["rows"]
-        long = np.flatnonzero(rows.lengths >= self.raw_rows)
-        if not len(long):
-            return runs
-        known = runs.part("known")
-        missing = runs.scalars["missing"].copy()
-        pieces, blocks = [], rows.lengths // self.raw_rows
-        for run in range(len(runs)):
-            part, at = known.slice(run, run + 1), int(rows.offsets[run])
-            for _ in range(int(blocks[run])):
-                block = self._counted(rows, at, at + self.raw_rows)
-                part = _merged(part, missing[run], block, missing[run] * 0)
-                part, missing[run] = _cut(part, missing[run], self.most_known)
-                at += self.raw_rows
-            pieces.append(part)
-        taken = blocks * self.raw_rows
-        left = rows.lengths - taken
-        positions = expand(rows.offsets[:-1] + taken, left)
-        rest = rows.rows(positions, offsets_of(left))
-        parts = {"rows": rest, "known": _joined(pieces)}
-        return Runs(runs.stamp, runs.group, parts, {**runs.scalars, "missing": missing})
+        while (rows := runs.part("rows")).lengths.max(initial=0) >= max(self.raw_rows, 1):
+            taken = np.where(rows.lengths >= self.raw_rows, self.raw_rows, 0)
+            block, rest = _split(rows, taken)
+            none = {name: values * 0 for name, values in runs.scalars.items()}
+            counted = Runs(runs.stamp, runs.group, {"known": self._counted(block)}, none)
+            before = runs.with_parts(rows=Part(rest.offsets * 0, {}))
+            runs = self._merged(Runs.concat([before, counted]).ordered()).with_parts(rows=rest)
+        return runs
 
     # What kernels read ------------------------------------------------------------------------
 
@@ -169,20 +191,17 @@ class SketchSynopsis(FrequencySynopsis):
         values = self.item_type.integers(rows)[start:stop]
         return values if raw else hash_int64(values.view(np.int64))
 
-    def _counted(self, rows: Part, start: int, stop: int) -> Part:
-        """Rows counted by item, in order of first appearance."""
-        weights = rows["weight"][start:stop] if "weight" in rows.columns else ONE_EACH
-        offsets = np.array([0, stop - start], np.int64)
-        hashes = frozen(self._hashes(rows, start, stop))
-        first, counts, offsets = count_runs(hashes, False, frozen(weights), offsets)
+    def _counted(self, rows: Part) -> Part:
+        """The rows of each run counted by item, in order of first appearance."""
+        weights = rows["weight"] if "weight" in rows.columns else ONE_EACH
+        hashes = frozen(self._hashes(rows, 0, len(rows)))
+        first, counts, offsets = count_runs(hashes, False, frozen(weights), rows.offsets)
         columns: dict[str, Any] = {
             "hash": hashes[first],
             "count": counts.astype(self.dtype, copy=False),
             "error": np.zeros(len(first), self.dtype),
         }
-        for name, column in rows.columns.items():
-            if name.startswith("item:"):
-                columns[name] = column.take(pa.array(start + first))
+        columns |= {name: take(rows[name], first) for name in self.item_type.columns}
         return Part(offsets, columns)
 
     def item_columns(self, runs: Runs, rows: Ints) -> dict[str, pa.Array]:
@@ -200,34 +219,8 @@ class SketchSynopsis(FrequencySynopsis):
         return {name: plain(take(part[name], rows)) for name in self.item_type.columns}
 
 
-def _joined(pieces: list[Part]) -> Part:
-    """Concatenate parts of one run each."""
-    runs = [Runs(np.zeros(1, np.int64), np.zeros(1, np.int32), {"": part}) for part in pieces]
-    return Runs.concat(runs).parts[""]
-
-
-def _merged(one: Part, missing_one: Any, two: Part, missing_two: Any) -> Part:
-    """Merge two parts of one pane; an item that one of them lacks may have been cut off there."""
-    if not len(one) and not missing_one:
-        return two
-    if not len(two) and not missing_two:
-        return one
-    part = Part(np.array([0, len(one) + len(two)]), _joined([one, two]).columns)
-    hashes, offsets = frozen(part["hash"]), part.offsets
-    first, counts, ends = count_runs(hashes, False, frozen(part["count"]), offsets)
-    _, errors, _ = count_runs(hashes, False, frozen(part["error"]), offsets)
-    _, sides, _ = count_runs(hashes, False, ONE_EACH, offsets)
-    absent = np.where(first < len(one), missing_two, missing_one)
-    absent = np.where(sides == 1, absent, 0).astype(counts.dtype)
-    columns = {name: pick(column, first) for name, column in part.columns.items()}
-    return Part(ends, columns | {"count": counts + absent, "error": errors + absent})
-
-
-def _cut(part: Part, missing: Any, most: int) -> tuple[Part, Any]:
-    """Keep the ``most`` heaviest items; the ``missing`` returned bounds the count of any other."""
-    if len(part) <= most:
-        return part, missing
-    order = np.argsort(-part["count"], kind="stable")
-    missing = max(missing, part["count"][order[most]])
-    kept = np.sort(order[:most])
-    return part.rows(kept, np.array([0, most])), missing
+def _split(part: Part, lengths: Ints) -> tuple[Part, Part]:
+    """The first rows of each run, so many, and the rest."""
+    starts, left = part.offsets[:-1], part.lengths - lengths
+    first, rest = expand(starts, lengths), expand(starts + lengths, left)
+    return part.rows(first, offsets_of(lengths)), part.rows(rest, offsets_of(left))

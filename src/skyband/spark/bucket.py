@@ -89,8 +89,10 @@ CACHED_FOLDS = FoldCache()
 
 _MARKED = 8 * 4096
 """Bits in one of Spark's bitmaps."""
-_MOST_PIECES = 32
-"""Pieces of a pane that are joined before it is sealed, so that none grows without bound."""
+_MOST_PIECES, _MOST_GROWTH = 32, 4
+"""The pieces of an open pane are joined once there are so many, or once they have so many times the
+bytes of the first of them, which is what was joined before. So a pane whose summary has a greatest
+size never takes much more, and each byte of a pane that only grows is written less than twice."""
 _NEVER = int(np.iinfo(np.int64).min)
 
 
@@ -132,8 +134,8 @@ class QueryOutcome:
 
 
 def pane_table(number: int, arrays: Mapping[str, Any]) -> Ints:
-    """The panes of a fold: one row of pane, slot and bytes for each piece."""
-    return np.asarray(arrays[f"{number}/panes"]).reshape(-1, 3)
+    """The panes of a fold: one row of pane, slot, bytes and items for each piece."""
+    return np.asarray(arrays[f"{number}/panes"]).reshape(-1, 4)
 
 
 class StoredFold:
@@ -146,13 +148,12 @@ class StoredFold:
         self.clock = clock
         self.since = since
         """The first pane that a fold takes that was added to a running stream."""
-        self.panes: Ints = np.zeros((0, 3), np.int64)
-        """One row of pane, slot and bytes for each piece of a pane."""
-        self.parts: dict[int, tuple[int, int]] = {}
-        """Slot and bytes of each part of a state that outlives its panes."""
+        self.panes: Ints = np.zeros((0, 4), np.int64)
+        """One row of pane, slot, bytes and items for each piece of a pane."""
+        self.parts: dict[int, tuple[int, int, int]] = {}
+        """Slot, bytes and items of each part of a state that outlives its panes."""
         self.filled: list[int] = []
         """Panes with rows in any bucket or shard, if that decides what is answered."""
-        self.retained = 0
         self.live: Fold | None = None
 
     def header(self) -> dict[str, Any]:
@@ -160,7 +161,7 @@ class StoredFold:
         parts = [[part, *told] for part, told in self.parts.items()]
         return {
             "names": self.names, "clock": self.clock, "since": self.since, "parts": parts,
-            "filled": self.filled, "retained": self.retained,
+            "filled": self.filled, "retained": self.retained, "nbytes": self.nbytes,
         }  # fmt: skip
 
     @staticmethod
@@ -168,13 +169,18 @@ class StoredFold:
         """The inverse of ``header``."""
         stored = StoredFold(header["names"], header["clock"], header["since"])
         stored.filled = list(header["filled"])
-        stored.parts = {part: (slot, size) for part, slot, size in header["parts"]}
-        stored.retained, stored.panes = header["retained"], panes.copy()
+        stored.parts = {part: tuple(told) for part, *told in header["parts"]}
+        stored.panes = panes.copy()
         return stored
 
     @property
     def nbytes(self) -> int:
-        return int(self.panes[:, 2].sum()) + sum(size for _, size in self.parts.values())
+        return int(self.panes[:, 2].sum()) + sum(size for _, size, _ in self.parts.values())
+
+    @property
+    def retained(self) -> int:
+        """The rows or items of all summaries."""
+        return int(self.panes[:, 3].sum()) + sum(items for *_, items in self.parts.values())
 
     @property
     def answered(self) -> int | None:
@@ -182,9 +188,12 @@ class StoredFold:
         answered: int | None = None if self.clock is None else self.clock["answered"]
         return answered
 
-    def pieces(self, pane: int) -> Ints:
-        """The slots of a pane."""
-        return np.asarray(self.panes[self.panes[:, 0] == pane, 1])
+    def pieces(self, pane: int) -> tuple[list[int], bool]:
+        """The slots of a pane, and whether it is time to join them."""
+        pieces = self.panes[self.panes[:, 0] == pane]
+        sizes = pieces[:, 2]
+        grown = sizes[1:].sum() >= (_MOST_GROWTH - 1) * sizes[:1].sum()
+        return pieces[:, 1].tolist(), len(pieces) > 1 and (grown or len(pieces) > _MOST_PIECES)
 
     def keep(self, names: Collection[str]) -> None:
         """Go on with some of the queries only."""
@@ -265,7 +274,7 @@ class Bucket:
                 stored.live = None
                 self._drop_expired(stored)
             if not stored.names:
-                for slot, _ in stored.parts.values():
+                for slot, *_ in stored.parts.values():
                     self.store.drop(slot)
         self.folds = [stored for stored in self.folds if stored.names]
         self._changed = True
@@ -374,7 +383,6 @@ class Bucket:
             self._drop_expired(stored)
         if step is not None and any(map(len, step.windows)):
             self._answer(stored, fold, step, parts)
-        stored.retained = int(fold.synopsis.stats()["retained"])
 
     def _answer(
         self, stored: StoredFold, fold: Fold, step: Step, parts: Sequence[Runs | None]
@@ -408,7 +416,7 @@ class Bucket:
             fold = stored.live = self.board.fold(stored.names)
             blobs = dict(self.store.slots())
             panes = [self._unpacked(blobs[slot], fold) for slot in stored.panes[:, 1].tolist()]
-            parts = [unpack_runs(blobs[s], fold.groups)[0] for s, _ in stored.parts.values()]
+            parts = [unpack_runs(blobs[s], fold.groups)[0] for s, *_ in stored.parts.values()]
             fold.resume(stored.clock, panes, parts)
             for name, reader in zip(stored.names, fold.readers, strict=True):
                 if name in self.last and self.plan.shards == 1:
@@ -445,8 +453,7 @@ class Bucket:
             if part in stored.parts:
                 self.store.drop(stored.parts.pop(part)[0])
             if len(runs):
-                blob = pack_runs(runs, fold.groups)
-                stored.parts[part] = self._put(blob), len(blob)
+                stored.parts[part] = self._put(runs, fold.groups)
 
     def _note_refused(self, stored: StoredFold, faults: Faults, groups: GroupTable) -> None:
         """Count rows that were refused when their panes were sealed, and keep them as letters."""
@@ -485,9 +492,9 @@ class Bucket:
         if fold is not None:
             fold.take(whole if fold.query == served else fold.synopsis.combine(whole))
         for pane, summary in slices(whole):
-            slots = stored.pieces(pane)
-            if len(slots) > _MOST_PIECES:
-                pieces = [self.store.get(slot) for slot in slots.tolist()]
+            slots, many = stored.pieces(pane)
+            if many:
+                pieces = [self.store.get(slot) for slot in slots]
                 held = [unpack_runs(blob, groups)[0] for blob in pieces if blob is not None]
                 self._write(stored, pane, combine(Runs.concat([*held, summary]).ordered()), groups)
             else:
@@ -503,16 +510,17 @@ class Bucket:
 
     # Slots --------------------------------------------------------------------------------------
 
-    def _put(self, blob: bytes) -> int:
+    def _put(self, runs: Runs, groups: GroupTable) -> tuple[int, int, int]:
+        """Write summaries; their slot, their bytes and their items."""
         slot: int = self.head["next_slot"]
         self.head["next_slot"] = slot + 1
+        blob = pack_runs(runs, groups)
         self.store.put(slot, blob)
-        return slot
+        return slot, len(blob), sum(map(len, runs.parts.values()))
 
     def _add(self, stored: StoredFold, pane: int, runs: Runs, groups: GroupTable) -> None:
         """Write what a batch adds to a pane."""
-        blob = pack_runs(runs, groups)
-        piece = np.array([[pane, self._put(blob), len(blob)]])
+        piece = np.array([[pane, *self._put(runs, groups)]])
         stored.panes = np.concatenate([stored.panes, piece])
 
     def _write(self, stored: StoredFold, pane: int, runs: Runs, groups: GroupTable) -> None:

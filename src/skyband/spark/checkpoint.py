@@ -53,8 +53,7 @@ def _rows_of(head: dict[str, Any], arrays: State) -> list[dict[str, Any]]:
     rows = []
     for i, fold in enumerate(head["folds"]):
         panes = pane_table(i, arrays)
-        parts = sum(size for *_, size in fold["parts"])
-        sizes = (int(panes[:, 2].sum()) + parts, int(fold["retained"]))
+        sizes = fold["nbytes"], fold["retained"]
         numbers, many = np.unique(panes[:, 0]).tolist(), len(fold["names"])
         for place, name in enumerate(fold["names"]):
             # The first reader also has what is left over.

@@ -22,7 +22,7 @@ import pyarrow as pa
 from skyband import registry
 from skyband.answers.changes import Kinds, changes_schema
 from skyband.answers.tables import Shape, answer_schema
-from skyband.contract.capabilities import PaneComparing
+from skyband.contract.capabilities import PaneComparing, RowKeeping
 from skyband.contract.rows import Faults
 from skyband.data.group_table import GroupTable
 from skyband.data.time_axis import window_value
@@ -47,7 +47,7 @@ BUCKETS = 16
 """State keys that the groups are spread over; a key costs one or two milliseconds per batch."""
 SHIFT_MS = 36_525 * 86_400_000
 """A century: `seen` is shifted ahead by it, so that Spark's own filter of late rows never fires."""
-STATE_VERSION = 4
+STATE_VERSION = 5
 EDGES = ("window_start", "window_end")
 PROMISE = pa.schema([("exact", pa.bool_()), ("bounds", pa.map_(pa.string(), pa.float64()))])
 """The columns of ``bounds=True``; most exact algorithms leave ``bounds`` empty."""
@@ -294,6 +294,8 @@ class BoardPlan:
         first.register()
         served = widest(queries)
         intake = Intake(served, make_synopsis(served, queries))
+        if isinstance(intake.synopsis, RowKeeping):
+            intake.synopsis.keep_no_rows()
         if first.streaming:
             assert intake.limits is not None
             spark = TimeLimits(0, (_LAST_MS + 1) * first.tick_ms - 1, _EARLY, _FAR)
