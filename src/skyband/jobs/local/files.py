@@ -26,7 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skyband.arrays import Mask
-from skyband.data.columns import mask_of, output_type
+from skyband.data.columns import mask_of, output_type, take_rows
 from skyband.data.csv_records import CsvForm, infer_csv, read_csv_block
 from skyband.data.durable import private, sync, writing
 from skyband.data.json_records import read_records
@@ -277,7 +277,7 @@ class FileSource(LocalSource):
             table = table.set_column(at, wanted.name, column)
         if not bad.any():
             return table, LETTERS.empty_table()
-        wrong = whole.take(pa.array(np.flatnonzero(bad)))
+        wrong = take_rows(whole, np.flatnonzero(bad))
         origin = {"file": "_skyband_file"}
         wrong = wrong.append_column(origin["file"], pa.repeat(name, wrong.num_rows))
         told = [reasons[row] for row in sorted(reasons)]

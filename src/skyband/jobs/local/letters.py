@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from skyband.contract.rows import Faults
+from skyband.data.columns import take, take_rows
 from skyband.data.letters import CarriedColumns, row_letters
 from skyband.engine.intake import Intake, RowLimits
 from skyband.engine.per_group import make_synopsis
@@ -84,11 +85,12 @@ def letters_of(
     origin: Mapping[str, pa.Array],
 ) -> pa.Table:
     """Letters for some rows of a batch."""
-    bad = table.take(pa.array(rows, pa.int64()))
+    places = np.array(rows, np.int64)
+    bad = take_rows(table, places)
     hidden = {}
     for name, column in origin.items():
         hidden[name] = f"_skyband_{name}"
-        bad = bad.append_column(hidden[name], column.take(pa.array(rows, pa.int64())))
+        bad = bad.append_column(hidden[name], take(column, places))
     return row_letters(source, CarriedColumns(origin=hidden), bad, reasons)
 
 
