@@ -221,20 +221,31 @@ def test_bad_records_are_the_same_after_a_crash(
 
 
 @pytest.mark.parametrize("repaired", [True, False])
+@pytest.mark.parametrize(
+    ("name", "text", "reason"),
+    [
+        ("b.parquet", "no Parquet", "could not be read as parquet"),
+        ("b.csv", "ts,flow,bytes,bytes\n3,3,5,5\n", "column 'bytes' occurs twice"),
+    ],
+)
 def test_a_file_that_cannot_be_read_is_one_letter_and_may_be_replaced(
-    tmp_path: Path, repaired: bool
+    tmp_path: Path, name: str, text: str, reason: str, repaired: bool
 ) -> None:
-    files(tmp_path, **GOOD)
-    (tmp_path / "in" / "b.parquet").write_text("no Parquet")
+    files(tmp_path, a_csv=GOOD["a_csv"])
+    run_job(parse_job(told(tmp_path, trigger={"once": True})))
+    files(tmp_path, c_csv=GOOD["c_csv"])
+    (tmp_path / "in" / name).write_text(text)
     run_job(parse_job(told(tmp_path, trigger={"once": True})))
     (letter,) = letters(tmp_path)
-    assert letter["file"].endswith("b.parquet")
-    assert "could not be read as parquet" in letter["reason"]
-    if repaired:
+    assert letter["file"].endswith(name)
+    assert reason in letter["reason"]
+    if repaired and name.endswith("csv"):
+        files(tmp_path, b_csv=f"{CSV}7,7,9\n")
+    elif repaired:
         table = pa.table({"ts": [7], "flow": [7], "bytes": [9]})
-        pa.parquet.write_table(table, tmp_path / "in" / "b.parquet")
+        pa.parquet.write_table(table, tmp_path / "in" / name)
     else:
-        (tmp_path / "in" / "b.parquet").unlink()
+        (tmp_path / "in" / name).unlink()
     run_job(parse_job(told(tmp_path)))
     flows = [row["flow"] for row in out(tmp_path, "busiest")]
     assert flows == ([7, 2, 5, 1] if repaired else [2, 5, 1])

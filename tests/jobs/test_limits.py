@@ -16,7 +16,7 @@ import pytest
 
 import skyband as sb
 from skyband.jobs import parse_job
-from skyband.jobs.limits import NO_NUL, SIGNED, YEARS, row_limits
+from skyband.jobs.limits import NO_NUL, SIGNED, UTF8, YEARS, row_limits
 from skyband.jobs.local.local_job import LocalJob, run_local
 from skyband.jobs.sinks.files import sink_of
 from support.local_jobs import job, out, rows, written
@@ -47,8 +47,16 @@ class TestValues:
             (YEARS, pa.array([0, 3_000_000], pa.date32()), [1]),
             (YEARS, pa.array([0, 3_000_000 * 86_400_000], pa.date64()), [1]),
             (YEARS, pa.array([MOST]), []),
+            (YEARS, pa.array([1, MOST, None], pa.duration("ms")), [1]),
+            (YEARS, pa.array([MOST, -MOST], pa.duration("us")), []),
+            (YEARS, pa.array([[0], [MOST], None], pa.list_(pa.timestamp("us"))), [1]),
+            (YEARS, pa.array([{"a": [MOST]}], pa.struct([("a", pa.list_(pa.int64()))])), []),
+            (UTF8, pa.array([b"a", b"\xff", None, b""]), [1]),
+            (UTF8, pa.array([b"a", b"\xff"], pa.binary_view()).slice(1), [0]),
+            (UTF8, pa.array([b"\xff\xff"], pa.binary(2)).dictionary_encode(), [0]),
+            (UTF8, pa.array(["a"]), []),
         ],
-        ids=[f"case {number}" for number in range(18)],
+        ids=[f"case {number}" for number in range(26)],
     )
     def test_what_a_sink_cannot_hold(self, test: Any, column: Any, bad: list[int]) -> None:
         mask = test[1](column)
@@ -248,8 +256,37 @@ def test_every_sink_says_what_it_refuses(tmp_path: Path, dsn: str) -> None:
         assert YEARS in refused
         assert (NO_NUL in refused, SIGNED in refused) == (kind == "postgres",) * 2
         assert set(row_limits(made, {"one": sink_of(made, "one")})["other"].values) == set(refused)
-    plain = parse_job(told(tmp_path, {"kind": "files", "path": str(tmp_path / "x")}))
-    assert sink_of(plain, "one").refuses == ()
+    for form, refuses in (("parquet", ()), ("csv", (UTF8,))):
+        files = {"kind": "files", "path": str(tmp_path / "x"), "format": form}
+        assert sink_of(parse_job(told(tmp_path, files)), "one").refuses[: len(refuses)] == refuses
+
+
+@pytest.mark.parametrize("kind", [pa.list_(pa.int8()), pa.time64("us")])
+def test_a_type_that_a_sink_cannot_hold_stops_a_job_before_it_begins(
+    tmp_path: Path, dsn: str, kind: pa.DataType
+) -> None:
+    """So the job can be repaired, and begins with the first row."""
+    given = table((datetime(2026, 1, 5, tzinfo=UTC), "a", 9, 0))
+    written(tmp_path, [given.set_column(3, "more", pa.nulls(1, kind))])
+    sinks = [{"kind": "postgres", "table": "nested", "dsn": dsn}]
+    if pa.types.is_nested(kind):
+        sinks += [{"kind": "files", "path": str(tmp_path / "x"), "format": "csv"}]
+    for sink in sinks:
+        made = told(tmp_path, sink)
+        with pytest.raises(sb.SchemaError, match=r"a column of type .* leave it out"):
+            run_local(parse_job(made))
+        made["queries"]["one"]["keep"] = []
+        assert run_local(parse_job(made)).windows == 2
+        (tmp_path / "state").rename(tmp_path / f"state of {sink['kind']}")
+
+
+def test_bad_rows_of_any_type_become_letters(tmp_path: Path) -> None:
+    given = table((datetime(2026, 1, 5, tzinfo=UTC), "a", 9, 0)).append_column(
+        "view", pa.array(["b"], pa.string_view())
+    )
+    written(tmp_path, [given.set_column(2, "bytes", pa.nulls(1, pa.int64()))])
+    assert run_local(parse_job(told(tmp_path, {"kind": "console"}))).bad == 1
+    assert json.loads(letters(tmp_path)[0]["record"])["view"] == "b"
 
 
 def test_on_spark_the_summaries_leave_such_rows_out() -> None:

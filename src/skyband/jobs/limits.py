@@ -6,7 +6,7 @@ in, before anything is applied, so that such a value is a bad row like any other
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -18,11 +18,12 @@ from skyband.contract.checks import null_mask
 from skyband.data.columns import mask_of, output_type, plain, spans, to_numpy
 from skyband.engine.fold import fold_key
 from skyband.engine.intake import RowLimits, ValueTest
+from skyband.errors import SchemaError
 from skyband.jobs.job import Job
 from skyband.jobs.sinks.base import Sink
 from skyband.window import parse_duration
 
-__all__ = ["NO_NUL", "SIGNED", "YEARS", "row_limits"]
+__all__ = ["NO_NUL", "SIGNED", "UTF8", "YEARS", "row_limits", "writable"]
 
 _MOST = 2**63 - 1
 _SECONDS = (-62_135_510_400, 253_402_214_399)
@@ -79,7 +80,44 @@ def _outside_years(column: pa.Array | pa.ChunkedArray) -> Mask | None:
     if pa.types.is_date64(kind) or pa.types.is_timestamp(kind):
         scale = _PER_SECOND[getattr(kind, "unit", "ms")]
         return _outside(plain(column), low * scale, high * scale)
+    if pa.types.is_duration(kind) or (pa.types.is_nested(kind) and _has_times(kind)):
+        return _failing(column, lambda value: value.as_py())
     return None
+
+
+def _has_times(kind: pa.DataType) -> bool:
+    inner = [kind.field(i).type for i in range(kind.num_fields)]
+    return pa.types.is_temporal(kind) or any(map(_has_times, inner))
+
+
+def _not_text(column: pa.Array | pa.ChunkedArray) -> Mask | None:
+    if "binary" not in str(output_type(column.type)):
+        return None
+    return _failing(plain(column), lambda value: value.as_py() and value.as_py().decode())
+
+
+def _failing(column: pa.Array, read: Callable[[pa.Scalar], Any]) -> Mask | None:
+    """The values that cannot be read in this way."""
+    mask = np.zeros(len(column), np.bool_)
+    for row, value in enumerate(column):
+        try:
+            read(value)
+        except (ValueError, OverflowError):
+            mask[row] = True
+    return mask if mask.any() else None
+
+
+def writable(sink: str, holds: Callable[[pa.DataType], bool]) -> ValueTest:
+    """A test that stops a job before it begins, if the sink cannot hold a column's type at all."""
+
+    def check(column: pa.Array | pa.ChunkedArray) -> None:
+        if not holds(output_type(column.type)):
+            raise SchemaError(
+                f"a column of type {column.type} cannot be written to {sink}; leave it out, or "
+                "convert it with columns in [source]"
+            )
+
+    return f"{sink} cannot hold its type", check
 
 
 def _outside(column: pa.Array, low: int, high: int) -> Mask | None:
@@ -97,4 +135,5 @@ SIGNED: ValueTest = (
     f"the number is above {_MOST}, the greatest that the sink holds",
     _above_signed,
 )
+UTF8: ValueTest = ("the bytes are not UTF-8, which the sink cannot hold", _not_text)
 YEARS: ValueTest = ("the time is outside the years 1 to 9999, which the sink holds", _outside_years)

@@ -26,7 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skyband.arrays import Mask
-from skyband.data.columns import mask_of, output_type
+from skyband.data.columns import mask_of, output_type, take_rows
 from skyband.data.csv_records import CsvForm, infer_csv, read_csv_block
 from skyband.data.durable import parsed, private, sync, writing
 from skyband.data.json_records import read_records
@@ -259,11 +259,11 @@ class FileSource(LocalSource):
         whole = table
         for wanted in bound:
             at = table.schema.get_field_index(wanted.name)
-            if at < 0 and table.schema.get_all_field_indices(wanted.name):
-                continue  # it occurs twice: the query says so
             if at < 0:
                 there = ", ".join(table.column_names)
-                raise SchemaError(f"column {wanted.name!r} is missing; the columns are: {there}")
+                twice = table.schema.get_all_field_indices(wanted.name)
+                wrong = "occurs twice" if twice else "is missing"
+                raise SchemaError(f"column {wanted.name!r} {wrong}; the columns are: {there}")
             if output_type(table.schema.field(at).type) == output_type(wanted.type):
                 continue
             column, unfit = _cast(table.column(at), wanted.type)
@@ -277,11 +277,11 @@ class FileSource(LocalSource):
             table = table.set_column(at, wanted.name, column)
         if not bad.any():
             return table, LETTERS.empty_table()
-        wrong = whole.take(pa.array(np.flatnonzero(bad)))
+        bad_rows = take_rows(whole, np.flatnonzero(bad))
         origin = {"file": "_skyband_file"}
-        wrong = wrong.append_column(origin["file"], pa.repeat(name, wrong.num_rows))
+        bad_rows = bad_rows.append_column(origin["file"], pa.repeat(name, bad_rows.num_rows))
         told = [reasons[row] for row in sorted(reasons)]
-        letters = row_letters(self.name, CarriedColumns(origin=origin), wrong, told)
+        letters = row_letters(self.name, CarriedColumns(origin=origin), bad_rows, told)
         return table.filter(pa.array(~bad)), letters
 
     def _by_record(
@@ -298,7 +298,7 @@ class FileSource(LocalSource):
                     for table, texts in _records_of(Path(name), kinds)
                 )
                 pieces = list(self._fitted(lot, file, list(found)))
-            except (SchemaError, pa.ArrowException, OSError, ValueError) as other:
+            except (SchemaError, pa.ArrowException, OSError, ValueError, KeyError) as other:
                 problem = other if isinstance(other, SchemaError) else problem
         if not pieces:
             if name not in self.lots.refused:

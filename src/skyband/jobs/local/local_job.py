@@ -27,6 +27,7 @@ import pyarrow as pa
 
 from skyband.answers.answer import Answer, with_edges
 from skyband.contract.rows import Faults
+from skyband.data.columns import take, take_rows
 from skyband.data.ipc import table_to_bytes
 from skyband.data.letters import LETTERS, CarriedColumns, refuse, row_letters
 from skyband.embedded.monitor import Monitor
@@ -772,11 +773,12 @@ def letters_of(
     origin: Mapping[str, pa.Array],
 ) -> pa.Table:
     """Letters for some rows of a batch."""
-    bad = table.take(pa.array(rows, pa.int64()))
+    places = np.array(rows, np.int64)
+    bad = take_rows(table, places)
     hidden = {}
     for name, column in origin.items():
         hidden[name] = f"_skyband_{name}"
-        bad = bad.append_column(hidden[name], column.take(pa.array(rows, pa.int64())))
+        bad = bad.append_column(hidden[name], take(column, places))
     return row_letters(source, CarriedColumns(origin=hidden), bad, reasons)
 
 

@@ -28,9 +28,10 @@ import pyarrow.parquet
 
 from skyband.data.durable import PRIVATE, sync
 from skyband.data.json_text import json_text
+from skyband.engine.intake import ValueTest
 from skyband.errors import EngineError
 from skyband.jobs.job import Job, JobSection
-from skyband.jobs.limits import YEARS
+from skyband.jobs.limits import UTF8, YEARS, writable
 from skyband.jobs.places import check_folder, folder_of
 from skyband.jobs.sinks.base import Sink, SinkRows
 from skyband.jobs.sinks.kafka import KafkaSink
@@ -126,7 +127,7 @@ class FilesSink:
         self.where = where
         self.query = quote(query, safe="")
         self.form = form
-        self.refuses = (YEARS,) if form == "json" else ()
+        self.refuses = _REFUSES[form]
         self.own = own
         """Whether the files are for their user only."""
         self.run = ""
@@ -191,4 +192,9 @@ _FORMS: Mapping[str, Callable[[Any, SinkRows], None]] = {
     "parquet": partial(_tables, pa.parquet.ParquetWriter),
     "csv": partial(_tables, pa.csv.CSVWriter),
     "json": _json,
+}
+_REFUSES: Mapping[str, tuple[ValueTest, ...]] = {
+    "parquet": (),
+    "csv": (UTF8, writable("CSV", lambda kind: not pa.types.is_nested(kind))),
+    "json": (YEARS,),
 }

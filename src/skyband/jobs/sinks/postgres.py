@@ -26,7 +26,7 @@ from typing import Any
 import pyarrow as pa
 
 from skyband.errors import EngineError
-from skyband.jobs.limits import NO_NUL, SIGNED, YEARS
+from skyband.jobs.limits import NO_NUL, SIGNED, YEARS, writable
 from skyband.jobs.places import check_table, dsn_of, require_psycopg
 from skyband.jobs.sinks.base import SinkRows
 
@@ -41,29 +41,23 @@ _TYPES: dict[str, tuple[Any, ...]] = {
     "double precision": (pa.types.is_floating,),
     "numeric": (pa.types.is_decimal,),
     "date": (pa.types.is_date,),
-    "text": (pa.types.is_string, pa.types.is_large_string),
-    "bytea": (pa.types.is_binary, pa.types.is_large_binary),
+    "text": (pa.types.is_string, pa.types.is_large_string, pa.types.is_null),
+    "bytea": (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary),
 }
 """PostgreSQL types and tests of Arrow types; the first test that holds decides."""
 
 
-def column_type(kind: pa.DataType) -> str:
+def column_type(kind: pa.DataType) -> str | None:
     """The PostgreSQL type of an answer's column."""
     if pa.types.is_timestamp(kind):
         return "timestamptz" if kind.tz else "timestamp"
-    for name, tests in _TYPES.items():
-        if any(test(kind) for test in tests):
-            return name
-    raise EngineError(
-        f"a column of type {kind} has no counterpart in PostgreSQL; leave it out, or convert it "
-        "with columns in [source]"
-    )
+    return next((name for name, tests in _TYPES.items() if any(t(kind) for t in tests)), None)
 
 
 class PostgresSink:
     """Writes the batches of one query into one table."""
 
-    refuses = (NO_NUL, SIGNED, YEARS)
+    refuses = (NO_NUL, SIGNED, YEARS, writable("PostgreSQL", lambda kind: bool(column_type(kind))))
 
     def __init__(
         self,
@@ -171,7 +165,7 @@ class PostgresSink:
         from psycopg import sql
 
         columns = sql.SQL(", ").join(
-            sql.SQL("{} {}").format(sql.Identifier(f.name), sql.SQL(column_type(f.type)))
+            sql.SQL("{} {}").format(sql.Identifier(f.name), sql.SQL(column_type(f.type) or "text"))
             for f in schema
         )
         cursor.execute(sql.SQL("CREATE TABLE IF NOT EXISTS {} ({})").format(table, columns))
