@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time, timedelta
 from fractions import Fraction
 from typing import Any, ClassVar
@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from skyband.errors import QueryError
-from skyband.panes import ArrivalPanes, DecayPanes, LandmarkPanes, Panes, SidePanes
+from skyband.panes import ArrivalPanes, ComparedPanes, DecayPanes, LandmarkPanes, Panes, SidePanes
 
 __all__ = [
     "CountWindow",
@@ -244,6 +244,13 @@ class TimeWindow(EventWindow):
         ticks, integer = _ticks(given, {"lateness": self.lateness, "offset": self.offset})
         slide = ticks.get("slide", ticks["size"])
         self._set(Panes(ticks["size"], slide, ticks["offset"] % slide), ticks["lateness"], integer)
+
+    def compared(self) -> TimeWindow:
+        """An equal window, whose panes serve for a comparison with the window before it, too."""
+        window, panes = replace(self), self.panes
+        compared = ComparedPanes(panes.size, panes.slide, panes.offset)
+        object.__setattr__(window, "panes", compared)
+        return window
 
 
 class SideWindows(EventWindow, Mapping[str, TimeWindow]):
