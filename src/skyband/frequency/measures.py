@@ -60,7 +60,7 @@ def measure_of(query: HeavyHitters, schema: pa.Schema) -> Measure | None:
     return Growth(query, np.dtype(np.int64 if whole else np.float64)) if query.against else None
 
 
-class Aggregate:
+class Aggregate(Measure):
     """The sum, mean, greatest or least weight of an item's rows, and how many rows there are.
 
     The greatest weights are kept as they are, the least ones as the greatest of ``-weight - one``.
@@ -81,7 +81,8 @@ class Aggregate:
         )  # fmt: skip
 
     def _flipped(self, values: Array) -> Array:
-        return -values - self.dtype.type(self.rule.one)
+        flipped: Array = ~values if self.rule.one else -values
+        return flipped
 
     def weights(self, weights: Array, one_each: Array) -> Mapping[str, Array]:
         weights = weights.astype(self.dtype, copy=False)
@@ -104,7 +105,7 @@ class Aggregate:
         return [pa.field("value", self.kind), counted, pa.field("error", self.kind)]
 
 
-class Growth:
+class Growth(Measure):
     """How much greater the count of an item is than in the window before."""
 
     sums: tuple[str, ...] = ("count",)

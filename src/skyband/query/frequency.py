@@ -69,10 +69,12 @@ class HeavyHitters(Query):
         return ("count", "error", "proven") if self.proof else ("count", "error")
 
     @property
+    def ranked_by(self) -> str:
+        return self.order if self.against else self.extra_columns[0]
+
+    @property
     def tied_by(self) -> str | None:
-        if self.ties != "share":
-            return None
-        return "value" if self.aggregate else self.order if self.against else "count"
+        return self.ranked_by if self.ties == "share" else None
 
     @property
     def signed(self) -> bool:
