@@ -25,7 +25,15 @@ import numpy.typing as npt
 from skyband.arrays import Ints
 from skyband.local_days import LocalDays
 
-__all__ = ["NO_START", "ArrivalPanes", "DecayPanes", "LandmarkPanes", "Panes", "SidePanes"]
+__all__ = [
+    "NO_START",
+    "ArrivalPanes",
+    "ComparedPanes",
+    "DecayPanes",
+    "LandmarkPanes",
+    "Panes",
+    "SidePanes",
+]
 
 _FAR = 1 << 62
 NO_START = -(1 << 63)
@@ -158,6 +166,16 @@ class Panes:
         """The last window that covers the pane."""
         return (pane + self.per_window) // self.per_slide
 
+    # What answers read may begin before their window, if that is compared with an earlier one
+
+    def first_read(self, first: Any, end: Any) -> Any:
+        """The first pane that the answer over the panes ``[first, end)`` reads."""
+        return first
+
+    def last_read_of(self, pane: Any) -> Any:
+        """The last window whose answer reads the pane."""
+        return self.last_window_of(pane)
+
 
 @dataclass(frozen=True, slots=True)
 class ArrivalPanes(Panes):
@@ -220,32 +238,16 @@ class LandmarkPanes(Panes):
 
 
 @dataclass(frozen=True, slots=True)
-class SidePanes(Panes):
-    """Panes of windows that end together, one per source, each with its own size.
+class CutPanes(Panes):
+    """Panes of slides that are cut at any number of places."""
 
-        sizes 10 and 7, slide 4: ends, ends - 2 (10 mod 4) and ends - 3 (7 mod 4) are cuts
-        panes ├0┼1┼  2  ┼3┼4┼  5  ┤
-              0 1 2     4 5 6     8
-
-    ``size`` is the greatest of the sizes, so that the arithmetic is that of the longest window;
-    ``of`` gives that of a source.
-    """
-
-    sides: tuple[tuple[str, int], ...] = ()
-    """Each source and the size of its window."""
     cuts: tuple[int, ...] = field(init=False, default=())
     """Where a slide is cut, from its beginning."""
 
-    def __post_init__(self) -> None:
-        cuts = {-size % self.slide for _, size in self.sides}
+    def cut(self, *sizes: int) -> None:
+        """Cut wherever windows of these sizes begin, and where they end."""
+        cuts = {-size % self.slide for size in sizes}
         object.__setattr__(self, "cuts", tuple(sorted({0} | cuts)))
-
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        return tuple(size for _, size in self.sides)
-
-    def of(self, source: str) -> Panes:
-        return replace(self, size=dict(self.sides)[source])
 
     @property
     def per_slide(self) -> int:
@@ -253,7 +255,11 @@ class SidePanes(Panes):
 
     @property
     def per_window(self) -> int:
-        whole, rest = divmod(self.size, self.slide)
+        return self.panes_of(self.size)
+
+    def panes_of(self, size: int) -> int:
+        """The number of panes of a window of this size, one of those that were cut for."""
+        whole, rest = divmod(size, self.slide)
         return whole * len(self.cuts) + sum(cut >= self.slide - rest for cut in self.cuts)
 
     def _number(self, wall: Any) -> Any:
@@ -271,9 +277,69 @@ class SidePanes(Panes):
             return np.ones(len(pane), np.bool_)
         return np.asarray(pane % len(self.cuts) >= len(self.cuts) - self.per_window)
 
+
+@dataclass(frozen=True, slots=True)
+class SidePanes(CutPanes):
+    """Panes of windows that end together, one per source, each with its own size.
+
+        sizes 10 and 7, slide 4: ends, ends - 2 (10 mod 4) and ends - 3 (7 mod 4) are cuts
+        panes ├0┼1┼  2  ┼3┼4┼  5  ┤
+              0 1 2     4 5 6     8
+
+    ``size`` is the greatest of the sizes, so that the arithmetic is that of the longest window;
+    ``of`` gives that of a source.
+    """
+
+    sides: tuple[tuple[str, int], ...] = ()
+    """Each source and the size of its window."""
+
+    def __post_init__(self) -> None:
+        self.cut(*self.sizes)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        return tuple(size for _, size in self.sides)
+
+    def of(self, source: str) -> Panes:
+        return replace(self, size=dict(self.sides)[source])
+
     def first_of(self, source: str, end: Any) -> Any:
         """The first pane of a source's window, or of a shorter one, that ends with this pane.
 
         Between two ends the window cannot begin everywhere: it begins with the first cut.
         """
         return self.first_since(end, dict(self.sides)[source])
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedPanes(CutPanes):
+    """Panes of windows each of which is compared with the one of equal length just before it.
+
+    With size 10 and slide 3, a slide is cut at its end, 1 before it (10 mod 3) and 2 before it
+    (20 mod 3). The window that ends at 24 is [14, 24), and it is compared with [4, 14).
+    """
+
+    def __post_init__(self) -> None:
+        self.cut(self.size, 2 * self.size)
+
+    @property
+    def gaps(self) -> bool:
+        return self.slide > 2 * self.size
+
+    @property
+    def per_read(self) -> int:
+        """The number of panes of a window and the one before it."""
+        return self.panes_of(2 * self.size)
+
+    def used(self, pane: Ints) -> npt.NDArray[np.bool_]:
+        return np.asarray(pane % len(self.cuts) >= len(self.cuts) - self.per_read)
+
+    def first_read(self, first: Any, end: Any) -> Any:
+        return self._number(2 * self._edge(first) - self._edge(end) - 1) + 1
+
+    def last_read_of(self, pane: Any) -> Any:
+        return (pane + self.per_read) // self.per_slide
+
+    def first_window_from(self, position: int) -> int | None:
+        before = self._wall(position - 1) - self.offset
+        return int((before + 2 * self.size) // self.slide) + 1

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time, timedelta
 from fractions import Fraction
 from typing import Any, ClassVar
@@ -18,7 +18,7 @@ import numpy as np
 
 from skyband.errors import QueryError
 from skyband.local_days import DAY, LocalDays
-from skyband.panes import ArrivalPanes, DecayPanes, LandmarkPanes, Panes, SidePanes
+from skyband.panes import ArrivalPanes, ComparedPanes, DecayPanes, LandmarkPanes, Panes, SidePanes
 
 __all__ = [
     "CountWindow",
@@ -276,6 +276,13 @@ class TimeWindow(EventWindow):
                 "'America/New_York' or 'Europe/Berlin'"
             ) from None
         return LocalDays(self.zone, clock)  # type: ignore[arg-type]
+
+    def compared(self) -> TimeWindow:
+        """An equal window, whose panes serve for a comparison with the window before it, too."""
+        window, panes = replace(self), self.panes
+        compared = ComparedPanes(panes.size, panes.slide, panes.offset, days=panes.days)
+        object.__setattr__(window, "panes", compared)
+        return window
 
 
 class SideWindows(EventWindow, Mapping[str, TimeWindow]):

@@ -19,7 +19,8 @@ ROWS = 8_000
 
 MEANING = {
     "TopK": {"id", "time", "by", "largest", "distinct", "keep", "ties", "where"},
-    "HeavyHitters": {"time", "weight", "by", "keep", "ties", "proof", "where"},
+    "HeavyHitters": {"time", "weight", "by", "keep", "ties", "proof", "where"}
+    | {"aggregate", "min_rows", "largest", "against", "order", "smoothing", "min_count"},
     "UncertainTopK": {"id", "time", "by", "semantics", "threshold", "keep", "largest", "where"},
     "FusedTopK": {"stream", "combine", "bounds", "time", "by", "recurrences", "where"},
     "Skyline": {"id", "time", "by", "where"},

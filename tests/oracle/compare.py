@@ -9,7 +9,7 @@ from oracle.windows import Row
 
 SUMS = {
     "TopK": ("decayed",),
-    "HeavyHitters": ("count", "error"),
+    "HeavyHitters": ("count", "error", "value", "before", "gain", "ratio"),
     "UncertainTopK": ("topk_probability",),
     "FusedTopK": ("score",),
     "Skyline": (),

@@ -22,7 +22,9 @@ from oracle.windows import (
     Live,
     Push,
     Row,
+    Size,
     TimeWindow,
+    compared,
     count_windows,
     groups,
     is_unused,
@@ -106,7 +108,8 @@ def over_time_windows(
         run.rows_in += sum(size_of(part) for part in read)
 
     before: list[Row] = []
-    shape = (window.size, window.step, window.offset)
+    size = window.size
+    shape = (size, window.step, window.offset)
     others = [event["time"] for event in events_of(pushes, settings, left_out=True)]
     events = events_of(pushes, settings)
     if isinstance(window, (DecayWindow, LandmarkWindow)):
@@ -115,8 +118,11 @@ def over_time_windows(
         windows = time_windows(events, "time", *shape, others)
     for start, end, inside in windows:
         live = Live(start, end, [event["row"] | {SOURCE: event["source"]} for event in inside])
+        earlier = []
+        if settings.get("against"):
+            earlier = [e["row"] for e in events if start - size <= e["time"] < start]
         number = next((n for n, push in enumerate(pushes) if reaches(push, end)), None)
-        run.answers.append(answer(kind, live, before, number, settings, window))
+        run.answers.append(answer(kind, live, before, number, settings, window, earlier))
         before = run.answers[-1].table
     return run
 
@@ -129,7 +135,7 @@ def split_rows(
     if any(isinstance(batch, Mapping) for batch in batches):
         is_join = kind == "SkylineJoin"
         sources = [settings["left"], settings["right"]] if is_join else list(settings["streams"])
-    shape = (window.size, window.step, window.offset)
+    shape = (cut_sizes(window, settings), window.step, window.offset)
     asked: dict[str, Any] = {"lateness": window.lateness, "sources": sources}
     pushes = list(late_rows(batches, settings["time"], *shape, **asked))
     since = getattr(window, "since", None)
@@ -141,6 +147,11 @@ def split_rows(
             for part in (push.taken, push.late):
                 part[None] = [r for r in part.get(None, []) if r[settings["time"]] >= since]
     return pushes
+
+
+def cut_sizes(window: Any, settings: Settings) -> Size:
+    """The sizes of windows that decide where panes are cut."""
+    return compared(window.size) if settings.get("against") else window.size
 
 
 def events_of(

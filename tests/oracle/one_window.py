@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,20 +48,31 @@ class Answer:
     """Of a count window: the group whose window it is."""
 
 
-def evaluate(kind: str, live: Live, settings: Settings, window: Any = None) -> list[Row]:
-    """The answer's table for one window: the definition, group by group."""
+def evaluate(
+    kind: str, live: Live, settings: Settings, window: Any = None, earlier: Sequence[Row] = ()
+) -> list[Row]:
+    """The answer's table for one window: the definition, group by group.
+
+    `earlier` are the rows of the window just before it, where a query compares the two.
+    """
     by = settings.get("by", ())
     edges = {"window_start": live.start, "window_end": live.end}
     has_ranks = kind not in ("Skyline", "SkylineJoin")
     table = []
     asked = {name: value for name, value in settings.items() if name != "ties"}
-    tied_by = settings.get("score", "count") if settings.get("ties") == "share" else None
+    tied_by = None
+    if settings.get("ties") == "share":
+        growth = settings.get("order", "gain") if settings.get("against") else "count"
+        tied_by = "value" if settings.get("aggregate") else settings.get("score", growth)
     for group, rows in groups(live.rows, by):
         if isinstance(window, DecayWindow):
             answer = decayed(kind, rows, live.end, window, asked)
             tied_by = tied_by and ("count" if kind == "HeavyHitters" else "decayed")
         else:
-            answer = definition(kind, rows, asked)
+            own = dict(zip(by, group, strict=True)).items()
+            old = [row for row in earlier if own <= row.items()]
+            compared = {"earlier": old} if asked.get("against") else {}
+            answer = definition(kind, rows, asked | compared)
         rank, before = 0, None
         for place, row in enumerate(answer, 1):
             if tied_by is None or place == 1 or row[tied_by] != before:
@@ -117,9 +129,10 @@ def answer(
     push: int | None,
     settings: Settings,
     window: Any = None,
+    earlier: Sequence[Row] = (),
 ) -> Answer:
     """The answer for one window; `before` is the table of the previous answer."""
-    table = evaluate(kind, live, settings, window)
+    table = evaluate(kind, live, settings, window, earlier)
     keys = key_columns(kind, settings, [*before, *table])
     log = changes(before, table, settings.get("by", ()), keys)
     weight = settings.get("weight")

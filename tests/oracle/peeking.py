@@ -11,6 +11,7 @@ from oracle.driver import (
     Run,
     answers,
     arrivals_of,
+    cut_sizes,
     events_of,
     prepared,
     split_rows,
@@ -75,7 +76,8 @@ def peek_timed(
     run: Run,
     settings: Settings,
 ) -> Answer | None:
-    shape = (window.size, window.step, window.offset)
+    sizes = cut_sizes(window, settings)
+    shape = (sizes, window.step, window.offset)
     pushes = split_rows(kind, window, batches, settings)
     watermark = pushes[-1].watermark if pushes else None
     seen = [event["time"] for event in events_of(pushes, settings, with_late=True)]
@@ -93,13 +95,17 @@ def peek_timed(
         rows = [event["row"] for event in inside]
         return answer(kind, Live(window.since, end, rows), before, None, settings, window)
     start = cut_from(end - (longest(window.size) if last is None else last), *shape)
-    rows = []
+    rows, earlier = [], []
     for event in events_of(pushes, settings):
-        own = size_for(window.size, event["source"])
+        own = size_for(sizes, event["source"])
         first = max(start, cut_from(end - own, *shape))
-        if first <= event["time"] < end and not is_unused(event["time"], own, *shape[1:]):
+        if is_unused(event["time"], own, *shape[1:]):
+            continue
+        if first <= event["time"] < end:
             rows.append(event["row"] | {SOURCE: event["source"]})
-    return answer(kind, Live(start, end, rows), before, None, settings)
+        elif cut_from(2 * start - end, *shape) <= event["time"] < start:
+            earlier.append(event["row"])
+    return answer(kind, Live(start, end, rows), before, None, settings, earlier=earlier)
 
 
 def peek_counted(

@@ -65,6 +65,11 @@ def size_for(size: Size, source: Any) -> int:
     return size[source] if isinstance(size, Mapping) else size
 
 
+def compared(size: int) -> Size:
+    """The sizes by which a slide is cut for windows compared with those before: two in a row."""
+    return {None: 2 * size, "window": size}
+
+
 def longest(size: Size) -> int:
     return max(size.values()) if isinstance(size, Mapping) else size
 

@@ -37,6 +37,8 @@ COMMON = ("window", "algorithm", "options")
 """Fields that every query has; the verbs define their options by hand."""
 
 HELP = {
+    "against": "previous: rank items by how much more they have than in the window before.",
+    "aggregate": "Rank items by the sum, mean, max or min of their weights.",
     "by": "Columns that split the stream into groups, each ranked separately.",
     "bounds": "Least and greatest value, for all streams or for each stream.",
     "combine": "How to combine the streams' values into a score: a name, or weights.",
@@ -49,7 +51,10 @@ HELP = {
     "keep": "Further columns to show of the rows in an answer.",
     "largest": "Whether larger scores rank first.",
     "left": "Name of the left source.",
+    "min_count": "Least count of an item in the window (--against).",
+    "min_rows": "Least number of rows of an item in the window (--aggregate).",
     "on": "Column or columns to join on.",
+    "order": "gain, or ratio (--against).",
     "prefer": "Columns or expressions and what to prefer in each: min, max or diff.",
     "proof": "Whether to show if each item certainly belongs into the answer.",
     "probability": "Column or expression with the probability that a row exists.",
@@ -59,6 +64,7 @@ HELP = {
     "right": "Name of the right source.",
     "score": "Column to rank by, or an expression such as 'price * volume'.",
     "semantics": "pk-topk, pt-k, u-kranks or u-topk.",
+    "smoothing": "What --order ratio adds to both counts.",
     "stream": "Column with the name of a row's stream.",
     "streams": "Names of the streams.",
     "threshold": "Least probability at which a row is returned (pt-k).",

@@ -26,13 +26,6 @@ _BAR = 12
 _BLOCKS = " ▏▎▍▌▋▊▉█"
 
 
-def measure_of(query: Query) -> str | None:
-    """The column that an answer is ranked by."""
-    if not query.ranked:
-        return None
-    return query.extra_columns[0] if query.extra_columns else getattr(query, "score", None)
-
-
 def head_of(query: Query | None, name: str) -> str:
     """The head of an answer's column for people: a count with weights is a sum."""
     weight = getattr(query, "weight", None)
@@ -56,7 +49,7 @@ def answer_table(
     """The answer of one window, with marks for new and moved rows; at most ``rows`` rows."""
     table = answer.table
     names = [n for n in table.column_names if n not in ("window_start", "window_end")]
-    measure = measure_of(query)
+    measure = query.ranked_by
     drawn = Table(
         title=title or span(answer.start, answer.end),
         title_justify="left",
@@ -93,7 +86,7 @@ def answer_table(
 def answer_line(answer: Answer, query: Query) -> str:
     """The answer of one window in one line, for output that is not a terminal."""
     table = answer.table
-    measure = measure_of(query)
+    measure = query.ranked_by
     shown = (measure,) if measure is not None else getattr(query, "prefer", ())
     names = query.key or tuple(shown)
     parts = []

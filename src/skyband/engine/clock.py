@@ -198,7 +198,9 @@ class TimeClock:
         """
         first = self.panes.first_window_from(seen)
         assert first is not None
-        pane = int(self.panes.first_pane(first) if self.panes.sized else first - 1)
+        pane = first - 1
+        if self.panes.sized:
+            pane = self.panes.first_read(self.panes.first_pane(first), self.panes.end_pane(first))
         self.answered = first - 1
         self.watermark = self.joined = int(self.panes.pane_start(pane))
         return first
@@ -349,7 +351,7 @@ class TimeClock:
 
     def oldest_pane(self, last: Windows) -> int:
         """The first pane that groups still need after the last window read."""
-        return int(last.first[0])
+        return int(self.panes.first_read(last.first[0], last.end[0]))
 
     def totals(self) -> Totals:
         """What adds up the weight of panes."""

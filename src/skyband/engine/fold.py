@@ -415,6 +415,7 @@ class Fold:
         arrays |= prefixed("groups/", self.groups.state())
         arrays |= {"newest": self.live.newest}
         arrays |= {"total_keys": self.totals.keys, "totals": self.totals.weights}
+        arrays |= {} if self.totals.loads is None else {"loads": self.totals.loads}
         readers = []
         for i, reader in enumerate(self.readers):
             tables = reader.last_tables
@@ -442,7 +443,8 @@ class Fold:
             self.synopsis.saved_runs(runs, sealed=False)
             taking = self.clock.sealed_of(runs.group)
             require((runs.stamp >= taking).all(), "an open pane that is sealed")
-        self.totals.restore(arrays["total_keys"], arrays["totals"], self.open)
+        totals = arrays["total_keys"], arrays["totals"], self.open
+        self.totals.restore(*totals, arrays.get("loads"))
         check_sealed(self.totals.stamps, self.synopsis.bounds_of_saved)
         self.synopsis.bounds_of_saved = None
         for i, (reader, saved) in enumerate(zip(self.readers, header["readers"], strict=True)):

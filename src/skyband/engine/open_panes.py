@@ -54,10 +54,13 @@ class Totals:
         """At least the sum of all whole weights, those of open panes too; see ``take``."""
         self.keys: Ints = np.zeros(0, np.int64)
         self.weights: npt.NDArray[Any] = np.zeros(0, np.int64)
+        self.loads: Ints | None = None
+        """The sum of the weights without their signs; None if they have none."""
 
     @property
     def nbytes(self) -> int:
-        return self.keys.nbytes + self.weights.nbytes
+        loads = 0 if self.loads is None else self.loads.nbytes
+        return self.keys.nbytes + self.weights.nbytes + loads
 
     def add(self, sealed: Runs | None) -> None:
         """Add sealed panes, sorted by pane."""
@@ -66,19 +69,24 @@ class Totals:
         keys, weights = sealed.stamp, sealed.scalars.get("total")
         if weights is None:
             weights = sealed.scalars["rows"]
+        loads = sealed.scalars.get("load")
         if len(keys) != 1:
             starts = run_starts(keys)
             keys = keys[starts]
             weights = np.add.reduceat(weights, starts) if len(starts) else weights[:0]
+            if loads is not None:
+                loads = np.add.reduceat(loads, starts) if len(starts) else loads[:0]
         self.keys = np.concatenate([self.keys, keys])
         self.weights = np.concatenate([self.weights, weights])
+        if loads is not None:
+            self.loads = loads if self.loads is None else np.concatenate([self.loads, loads])
 
     def take(self, runs: Runs, open_panes: OpenPanes, check: Check) -> None:
         """Note summaries that panes took; ``check`` the greatest window if it may weigh too much.
 
         A bound on the sum of all weights shows for nearly every stream that no window does.
         """
-        weights = runs.scalars.get("total")
+        weights = _load(runs)
         if weights is None or weights.dtype.kind != "i":
             return
         self.bound += float(weights.sum(dtype=np.float64))
@@ -86,21 +94,33 @@ class Totals:
             pieces = open_panes.pieces
             check(self._greatest(pieces), [*pieces, runs])
 
-    def restore(self, keys: Ints, weights: npt.NDArray[Any], open_panes: OpenPanes) -> None:
+    def restore(
+        self,
+        keys: Ints,
+        weights: npt.NDArray[Any],
+        open_panes: OpenPanes,
+        loads: Ints | None = None,
+    ) -> None:
         """Restore a snapshot; the open panes must be restored already."""
         require(weights.dtype.kind in "if" and weights.shape[1:] in ((), (2,)), "totals")
         like = {"keys": np.zeros(0, np.int64), "weights": weights[:0]}
         forms = {"keys": Form("panes", ascends=True), "weights": Form("panes")}
         saved = admitted({"keys": keys, "weights": weights}, like, forms)
         self.keys, self.weights = saved["keys"], saved["weights"]
-        each = [weights.ravel(), *(runs.scalars.get("total", _NONE) for runs in open_panes.pieces)]
+        if loads is not None:
+            form = {"loads": Form(len(keys), 0)}
+            self.loads = admitted({"loads": loads}, {"loads": _NONE}, form)["loads"]
+        held = weights.ravel() if self.loads is None else self.loads
+        open_weights = [_load(runs) for runs in open_panes.pieces]
+        each = [held, *(each for each in open_weights if each is not None)]
         self.bound = float(np.concatenate(each, dtype=np.float64).sum())
 
     def _greatest(self, open_panes: Sequence[Runs]) -> int:
         """The greatest weight of a window over the panes so far, sealed or open; exactly."""
         weights: dict[int, int] = {}
-        pieces = [(self._keys(runs), runs.scalars["total"]) for runs in open_panes]
-        for keys, own in [(self.keys, self.weights), *pieces]:
+        pieces: list[Any] = [(self._keys(runs), _load(runs)) for runs in open_panes]
+        sealed = self.weights if self.loads is None else self.loads
+        for keys, own in [(self.keys, sealed), *pieces]:
             for key, weight in zip(keys.tolist(), own.tolist(), strict=True):
                 weights[key] = weights.get(key, 0) + weight
         self.bound = float(sum(weights.values()))
@@ -151,6 +171,13 @@ class Totals:
 
     def _keep(self, rows: Any) -> None:
         self.keys, self.weights = self.keys[rows], self.weights[rows]
+        self.loads = None if self.loads is None else self.loads[rows]
+
+
+def _load(runs: Runs) -> Ints | None:
+    """The weight of each run, without signs; None if rows have no weights."""
+    loads: Ints | None = runs.scalars.get("load", runs.scalars.get("total"))
+    return loads
 
 
 class ArrivalTotals(Totals):

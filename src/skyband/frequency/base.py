@@ -38,6 +38,7 @@ from skyband.errors import SchemaError
 from skyband.frequency.items import ItemColumns
 from skyband.frequency.kernels.counting import sum_runs
 from skyband.frequency.latest_rows import LatestRows, bare, latest_of_rows, latest_of_runs
+from skyband.frequency.measures import Measure, measure_of
 from skyband.frequency.weights import MOST_WEIGHT, too_heavy, unfit
 from skyband.kernels.borrow import frozen
 from skyband.query.frequency import HeavyHitters
@@ -45,6 +46,7 @@ from skyband.window import CountWindow
 
 __all__ = ["ONE_EACH", "FrequencySynopsis"]
 
+_NEGATIVE = "the weight is negative or too large"
 ONE_EACH = frozen(np.zeros(0, np.int64))
 """Stands for the weights of rows that count one each."""
 
@@ -86,7 +88,9 @@ class FrequencySynopsis(Synopsis[HeavyHitters]):
 
     @cached_property
     def dtype(self) -> np.dtype[Any]:
-        """The type of counts."""
+        """The type of counts, or of what a measure needs of items."""
+        if self.measure is not None:
+            return self.measure.dtype
         weight = self.query.weight
         whole = weight is None or pa.types.is_integer(self.schema.field(weight).type)
         return np.dtype(np.int64 if whole else np.float64)
@@ -101,7 +105,12 @@ class FrequencySynopsis(Synopsis[HeavyHitters]):
         kept = [pa.field(n, output_type(self.schema.field(n).type)) for n in self.query.keep]
         proven = [pa.field("proven", pa.bool_())] if self.query.proof else []
         known = [pa.field("count", counted), pa.field("error", counted), *proven]
-        return pa.schema([*shown, *known, *kept])
+        return pa.schema([*shown, *(self.measure.fields() if self.measure else known), *kept])
+
+    @cached_property
+    def measure(self) -> Measure | None:
+        """What items are ranked by; None if by their count."""
+        return measure_of(self.query, self.schema)
 
     # Rows -------------------------------------------------------------------------------------
 
@@ -112,8 +121,9 @@ class FrequencySynopsis(Synopsis[HeavyHitters]):
             tests += null_tests(batch, item=name)
         if query.weight is not None:
             tests += number_tests(batch, "weight", query.weight)
-            mask = unfit(batch.column(query.weight))
-            tests.append((query.weight, "the weight is negative or too large", mask))
+            mask = unfit(batch.column(query.weight), query.signed)
+            problem = "the weight is too large" if query.signed else _NEGATIVE
+            tests.append((query.weight, problem, mask))
         return faults(batch, tests + null_tests(batch, time=query.time))
 
     def quick_tests(self, source: str) -> QuickTests | None:
@@ -122,7 +132,8 @@ class FrequencySynopsis(Synopsis[HeavyHitters]):
             return {}
         floating = pa.types.is_floating(self.schema.field(weight).type)
         # Rows that wait are not added up yet: 4,096 such integers surely fit.
-        return {weight: within(0, np.finfo(np.float64).max if floating else 2**48)}
+        most = float(np.finfo(np.float64).max) if floating else 2**48
+        return {weight: within(-most if self.query.signed else 0, most)}
 
     def shard(self, source: str, batch: pa.RecordBatch, shards: int) -> Ints:
         return shards_of([batch.column(name) for name in self.items], shards)
@@ -140,6 +151,9 @@ class FrequencySynopsis(Synopsis[HeavyHitters]):
         if self.query.weight is None:
             return ONE_EACH, None
         weights = frozen(rows.numpy(self.query.weight).astype(self.dtype, copy=False))
+        if self.query.signed:
+            whole = self.query.aggregate == "sum"  # else the sum is only shown, and may not fit
+            return weights, _added(weights if whole else weights.astype(np.float64), rows.offsets)
         totals = sum_runs(weights, rows.offsets)
         if totals.min(initial=0) < 0:
             raise too_heavy(self.query, [([rows.arrow(name) for name in self.items], weights)])
@@ -155,14 +169,14 @@ class FrequencySynopsis(Synopsis[HeavyHitters]):
                 [
                     ([part[name] for name in self.item_type.columns], part[counted])
                     for part in parts
-                    for counted in ("count", "weight")
+                    for counted in ("count", "weight", "value")
                     if len(part) and counted in part.columns
                 ],
             )
 
     def _check_panes(self, runs: Runs) -> None:
         """Raise DataError if the parts of a pane are too heavy together; parts that repeat join."""
-        totals = runs.scalars.get("total")
+        totals = runs.scalars.get("load", runs.scalars.get("total"))
         if totals is None or totals.dtype.kind == "f" or not len(totals):
             return
         if totals.sum(dtype=np.float64) > MOST_WEIGHT / 2:
@@ -294,9 +308,13 @@ class FrequencySynopsis(Synopsis[HeavyHitters]):
             runs = _one_per_window(runs.ordered())
             part = self.item_type.settled(runs.parts["items"], len(part))
         shown, scalars = part.first_rows(self.query.k), dict(runs.scalars)
-        error = shown["error"] if "error" in shown.columns else np.zeros(len(shown), self.dtype)
         columns: dict[str, Any] = {name: shown[f"item:{name}"] for name in self.items}
-        columns |= {"count": to_arrow(shown["count"]), "error": to_arrow(error)}
+        if self.measure is not None:
+            known = self.measure.columns(shown)
+        else:
+            error = shown.columns.get("error", np.zeros(len(shown), self.dtype))
+            known = {"count": shown["count"], "error": error}
+        columns |= {name: to_arrow(values) for name, values in known.items()}
         if self.bounded:
             mu = _greatest_after(part, self.query.k)
             if "bound:mu" in scalars:
@@ -307,6 +325,12 @@ class FrequencySynopsis(Synopsis[HeavyHitters]):
                 columns["proven"] = to_arrow(shown["count"] - error >= least)
         columns |= {name: shown[f"keep:{name}"] for name in self.query.keep}
         return Runs(runs.stamp, runs.group, {"rows": Part(shown.offsets, columns)}, scalars)
+
+
+def _added(weights: Array, offsets: Ints) -> Array:
+    """The sum of each run of weights, which may be negative."""
+    starts = offsets[:-1]
+    return np.add.reduceat(weights, starts) if len(starts) else weights[:0]
 
 
 def _one_per_window(runs: Runs) -> Runs:

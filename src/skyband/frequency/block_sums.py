@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skyband.arrays import Array, grown
+from skyband.arrays import grown
 from skyband.contract.rows import Windows
 from skyband.frequency.kernels.block_sums import (
     HEAD,
@@ -62,7 +62,7 @@ class BlockSums:
         """These panes, which it has left, are no longer in the lists."""
         self.place[[HEAD, TAIL]] -= panes
 
-    def run(self, lists: PaneSums, windows: Windows) -> tuple[Array, ...]:
+    def run(self, lists: PaneSums, windows: Windows) -> tuple[Any, ...]:
         """Take all panes of the lists, and read windows; see ``fold_groups``."""
         owner, items, entries = lists.runs["owner"], lists.items, lists.entries
         groups = int(owner[lists.cuts[self.place[TAIL]] :].max(initial=-1)) + 1
@@ -77,7 +77,7 @@ class BlockSums:
             items.order_key, self.k, items.item_type.decided,
         )  # fmt: skip
         self.blocks = Blocks(begin, rooms, sizes, codes, refs, totals)
-        return code, value.reshape(-1, 1), group, end, per_window, value[:0]
+        return code, [value], group, end, per_window, value[:0]
 
     def _check(self, lists: PaneSums) -> None:
         begin, rooms, sizes, codes, refs, sums = self.blocks

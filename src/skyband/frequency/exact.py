@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from skyband.arrays import Ints, Saved
+from skyband.arrays import Array, Hashes, Ints, Saved
 from skyband.contract.rows import Rows, Windows
 from skyband.contract.runs import Part, Runs, offsets_of, pick
 from skyband.contract.tumbling import Tumbling
 from skyband.data.columns import take
 from skyband.data.keys import hash_columns
-from skyband.frequency.base import FrequencySynopsis
+from skyband.frequency.base import ONE_EACH, FrequencySynopsis
 from skyband.frequency.items import order_keys
 from skyband.frequency.kernels.best_codes import best_of_runs
-from skyband.frequency.kernels.counting import count_runs
+from skyband.frequency.kernels.counting import count_runs, sum_runs
 from skyband.frequency.latest_rows import bare
+from skyband.frequency.measured_sums import MeasuredSums
+from skyband.frequency.measures import Measure
 from skyband.frequency.pane_sums import OwnWindows, PaneSums
+from skyband.frequency.weights import too_heavy
 from skyband.kernels.borrow import frozen
 from skyband.query.frequency import HeavyHitters
 
@@ -73,30 +76,52 @@ class Exact(FrequencySynopsis):
 
     def start(self) -> None:
         groups, settings = bool(self.query.groups), (self.item_type, self.ks, self.dtype)
-        if self.own_windows:
+        if self.measure is not None:
+            self.counts = self._measured(self.measure)
+        elif self.own_windows:
             self.counts = OwnWindows(*settings, groups)
         elif self.query.window.panes.per_window == 1:
             self.counts = Tumbling(self._read_panes)
         else:
             self.counts = PaneSums(*settings, groups, blocks=groups and self.dtype.kind == "i")
 
+    def _measured(self, measure: Measure) -> PaneSums:
+        """The state if items are not ranked by their counts."""
+        since = self.query.window.panes.first_read
+        return PaneSums(
+            self.item_type, self.ks, self.dtype, bool(self.query.groups),
+            values=measure.sums, measured=MeasuredSums(self.query.k, measure, since),
+        )  # fmt: skip
+
     def _summarise(self, rows: Rows) -> Runs:
         weights, total = self.weighed(rows)
+        sums = self.measure.weights(weights, ONE_EACH) if self.measure else {"count": weights}
         raw = self.item_type.raw
         keys = rows.numpy(self.items[0]).view(np.uint64) if raw else self.hashed(rows)
-        first, counts, offsets = count_runs(frozen(keys), raw, weights, rows.offsets)
+        first, counts, offsets = _summed(frozen(keys), raw, sums, rows.offsets)
         columns: dict[str, Any] = {} if raw else {"hash": keys[first]}
         columns |= {f"item:{name}": rows.take(name, first) for name in self.items}
-        columns["count"] = counts
-        return rows.runs({"items": Part(offsets, columns)}, total)
+        columns |= counts
+        runs = rows.runs({"items": Part(offsets, columns)}, total)
+        signed = self.query.aggregate == "sum" and self.dtype.kind == "i"
+        return self._loaded(runs, rows, weights) if signed else runs
+
+    def _loaded(self, runs: Runs, rows: Rows, weights: Array) -> Runs:
+        """The runs with the sums of their weights without signs, which are checked if large."""
+        sizes = frozen(np.abs(weights))
+        loads = sum_runs(sizes, rows.offsets)
+        if loads.min(initial=0) < 0:
+            raise too_heavy(self.query, [([rows.arrow(name) for name in self.items], sizes)])
+        return runs.with_scalars(load=loads)
 
     def _combine(self, runs: Runs) -> Runs:
         runs, raw = runs.united(), self.item_type.raw
         part = runs.parts["items"]
         keys = self.item_type.integers(part) if raw else frozen(part["hash"])
-        first, counts, offsets = count_runs(keys, raw, frozen(part["count"]), part.offsets)
-        columns = {n: pick(column, first) for n, column in part.columns.items() if n != "count"}
-        return runs.with_parts(items=Part(offsets, columns | {"count": counts}))
+        names = self.measure.sums if self.measure else ("count",)
+        first, counts, offsets = _summed(keys, raw, {n: part[n] for n in names}, part.offsets)
+        columns = {n: pick(column, first) for n, column in part.columns.items() if n not in counts}
+        return runs.with_parts(items=Part(offsets, columns | counts))
 
     # State ------------------------------------------------------------------------------------
 
@@ -140,12 +165,14 @@ class Exact(FrequencySynopsis):
         at = np.flatnonzero(hashes == hash_columns(key)[0])
         if not len(at):
             return None
-        counts, mine = part["count"], part["count"][at[0]]
+        counts = part["count" if self.measure is None else "estimate"]
+        mine = counts[at[0]]
         tied = np.flatnonzero(counts == mine)
         one_run = np.array([0, len(tied)])
         order = self.item_type.order(part.rows(tied, one_run), np.zeros(len(tied), np.int64))
         place = int(np.flatnonzero(tied[order] == at[0])[0])
-        return int((counts > mine).sum()) + place + 1, mine.item(), len(part)
+        value = mine if self.measure is None else self.measure.shown(mine)
+        return int((counts > mine).sum()) + place + 1, value.item(), len(part)
 
     def _totals(self, first: int, end: int, group: int) -> Part:
         """The counts of all items of a group, in any order."""
@@ -161,3 +188,14 @@ class Exact(FrequencySynopsis):
 
     def _check(self) -> None:
         self.counts._check()
+
+
+def _summed(
+    keys: Hashes, raw: bool, values: Mapping[str, Array], offsets: Ints
+) -> tuple[Ints, dict[str, Array], Ints]:
+    """As ``count_runs``, for several values of each row; of ``peak``, the greatest one counts."""
+    sums = {}
+    for name, own in values.items():
+        more = (True,) if name == "peak" else ()  # another type of call, so nothing else slows down
+        first, sums[name], ends = count_runs(keys, raw, frozen(own), offsets, *more)
+    return first, sums, ends

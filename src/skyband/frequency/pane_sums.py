@@ -9,11 +9,12 @@ once, as long as the longest window needs them. For each size of window there ar
     sums                           ├───────┤  the best 100
 
 Sums are kept by code (``CodeSums``) or, for integer counts of groups, in blocks (``BlockSums``).
+What ranks items by a measure is in ``MeasuredSums``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,7 @@ from skyband.frequency.kernels.pane_sums import (
     recount,
 )
 from skyband.frequency.listed import from_listed
+from skyband.frequency.measured_sums import MeasuredSums
 from skyband.frequency.tape import Tape
 from skyband.kernels.arrange import counting_order
 
@@ -114,7 +116,7 @@ class CodeSums:
         if len(self.rest):
             self.rest.drop(int(starts[place[HEAD]]))
         self.place = place + first
-        return best
+        return best[0], best[1].T, *best[2:]
 
     def _check(self, lists: PaneSums) -> None:
         head, flip, tail = self.place.tolist()
@@ -156,18 +158,23 @@ class PaneSums:
         values: Sequence[str] = ("count",),
         scalars: Sequence[str] = (),
         answer: Answer | None = None,
+        measured: MeasuredSums | None = None,
     ) -> None:
         """``ks`` say how many items the windows of each size show; the first is the longest.
 
         With ``blocks``, which are for integers of groups, an item has one code in all groups;
         otherwise each group has codes of its own. ``values`` are the columns that are added up;
-        ``scalars``, of the same type, are kept for each list.
+        ``scalars``, of the same type, are kept for each list. ``measured``, if items are not ranked
+        by the first of the values, is a model of the sums.
         """
         self.items, self.order = ItemCodes(item_type), GroupOrder()
         self.dtype, self.values, self.grouped, self.blocks = dtype, values, grouped, blocks
         self.own_codes = grouped and not blocks
         """Whether each group has codes of its own."""
         self.answer = self._counted if answer is None else answer
+        self.measured = measured
+        self.shown = values if measured is None else ("estimate", *measured.measure.values)
+        """The columns of answers."""
         self.group = np.zeros(0, np.int32)
         """The group of each code, if each group has codes of its own."""
         self.members, self.bounds = _NONE, np.zeros(1, np.int64)
@@ -182,7 +189,9 @@ class PaneSums:
         self.sums = [self._new_sums(k) for k in ks]
         self.inserts = self.removals = self.updates = 0
 
-    def _new_sums(self, k: int, first: int = 0) -> CodeSums | BlockSums:
+    def _new_sums(self, k: int, first: int = 0) -> CodeSums | BlockSums | MeasuredSums:
+        if self.measured is not None:
+            return self.measured.fresh(k, first)
         if self.blocks:
             return BlockSums(k, first)
         return CodeSums(k, self.dtype, len(self.values), first)
@@ -250,7 +259,7 @@ class PaneSums:
 
         Panes that leave before the last window then never enter the state.
         """
-        if self.grouped or self.dtype.kind != "i" or len(self.values) > 1:
+        if self.grouped or self.dtype.kind != "i" or self.shown != ("count",):
             return None
         if max(map(len, windows)) < 2 or not all(map(len, windows)):
             return None
@@ -342,16 +351,25 @@ class PaneSums:
 
     # Answers ----------------------------------------------------------------------------------
 
-    def _read(self, sums: CodeSums | BlockSums, windows: Windows) -> Runs | None:
-        code, value, group, end, per_window, rest = sums.run(self, windows)
+    def _read(self, sums: CodeSums | BlockSums | MeasuredSums, windows: Windows) -> Runs | None:
+        code, columns, group, end, per_window, rest = sums.run(self, windows)
         if not len(windows):
             return None
         which = np.repeat(np.arange(len(windows)), per_window)
         cut = (windows.number[which], windows.first[which], windows.end[which])
-        return self._best(Windows(*cut, windows.ranks, group), end, code, value, rest)
+        return self._best(Windows(*cut, windows.ranks, group), end, code, columns, rest)
+
+    def _measured(self, first: int, end: int, group: int | None, k: int) -> Runs:
+        """As ``partial``, by the measure."""
+        number, low, high = (np.array([each]) for each in (0, first, end))
+        answers = self._read(self._new_sums(k), Windows(number, low, high, _NONE))
+        assert answers is not None
+        return answers if group is None else answers.take(answers.group == group)
 
     def partial(self, first: int, end: int, group: int | None) -> Runs:
         """The best items of each group over the live panes ``[first, end)``."""
+        if self.measured is not None:
+            return self._measured(first, end, group, self.most)
         owner, part = self._between(first, end, group)
         low = run_starts(owner)
         high = np.append(low[1:], len(owner))[: len(low)]
@@ -359,10 +377,12 @@ class PaneSums:
         asked = Windows(np.zeros(len(low), np.int64), *whole, _NONE, owner[low])
         cuts, ks = (part.offsets[low], part.offsets[high]), np.full(len(low), self.most)
         code, value, stop, rest = self._recount(part, *cuts, ks)
-        return self._best(asked, stop, code, value, rest)
+        return self._best(asked, stop, code, value.T, rest)
 
     def totals(self, first: int, end: int, group: int) -> Part:
         """The counts of all items of a group over the live panes ``[first, end)``, in any order."""
+        if self.measured is not None:
+            return self._measured(first, end, group, max(self.items.bound, 1)).parts["items"]
         _, part = self._between(first, end, group)
         return self.items.summed(part["code"], part["value"][:, 0])
 
@@ -389,14 +409,17 @@ class PaneSums:
         keys, decided = self.items.order_key, self.items.item_type.decided
         return recount(part["code"], part["value"], low, high, ks, keys, decided)
 
-    def _best(self, asked: Windows, end: Ints, code: Array, value: Array, rest: Array) -> Runs:
+    def _best(
+        self, asked: Windows, end: Ints, code: Array, columns: Iterable[Array], rest: Array
+    ) -> Runs:
         """Answers from the best codes and their sums, one for each (window, group) of ``asked``."""
-        columns: dict[str, Any] = {name: value[:, i] for i, name in enumerate(self.values)}
+        named: dict[str, Any] = dict(zip(self.shown, columns, strict=True))
         offsets = offsets_of(np.diff(end, prepend=0))
-        return self.answer(asked, Part(offsets, columns | self.items.store.gather(code)), rest)
+        return self.answer(asked, Part(offsets, named | self.items.store.gather(code)), rest)
 
     def _counted(self, asked: Windows, part: Part, rest: Array) -> Runs:
         assert asked.group is not None
+        part = part if self.measured is None else self.measured.measure.ranked(part)
         best = self.items.item_type.ranked(part, self.most)
         return Runs(asked.number, asked.group, {"items": best})
 
@@ -510,7 +533,7 @@ class OwnWindows(PaneSums):
         start = 0
         for own in windows:
             some, left = best.slice(start, start + len(own)), rest[back[start : start + len(own)]]
-            answers.append(self._best(own, some.offsets[1:], some["code"], some["value"], left))
+            answers.append(self._best(own, some.offsets[1:], some["code"], some["value"].T, left))
             start += len(own)
         return answers
 

@@ -47,18 +47,21 @@ def too_heavy(
     )
 
 
-def unfit(column: pa.Array) -> Mask | None:
-    """Where a weight is negative, infinite or too large for a signed 64-bit integer."""
+def unfit(column: pa.Array, signed: bool = False) -> Mask | None:
+    """Where a weight is negative, infinite or too large for a signed 64-bit integer.
+
+    If it may be ``signed``, negative ones are fit.
+    """
     if len(column) == 0:
         return None
     kind = column.type
     if pa.types.is_floating(kind):
         values = to_numpy(column)
         with np.errstate(invalid="ignore"):
-            fit = (values >= 0) & (values < np.inf)
+            fit = np.abs(values) < np.inf if signed else (values >= 0) & (values < np.inf)
     elif pa.types.is_uint64(kind):
         fit = to_numpy(column) <= np.uint64(np.iinfo(np.int64).max)
-    elif pa.types.is_unsigned_integer(kind):
+    elif signed or pa.types.is_unsigned_integer(kind):
         return None
     else:
         fit = to_numpy(column) >= 0

@@ -201,10 +201,8 @@ def _layout(schema: pa.Schema, query: Query | None) -> _Layout:
     if query is not None:
         fixed = (*query.groups, "rank", *query.extra_columns, *query.kept)
         key = query.key or tuple(n for n in names if n not in fixed)
-        wanted = (*query.extra_columns[:1], getattr(query, "score", None), "score")
-        wanted = ("decayed", *wanted)
-        value = next((n for n in wanted if n in names), None) if query.ranked else None
-        return _Layout(query.groups, key, value, ranked)
+        value = query.ranked_by
+        return _Layout(query.groups, key, value if value in names else None, ranked)
     if not ranked:
         # A skyline: groups cannot be told from other columns, and the first text column names rows.
         texts = [n for n in names if not is_number_type(schema.field(n).type)]
@@ -212,7 +210,11 @@ def _layout(schema: pa.Schema, query: Query | None) -> _Layout:
     at = names.index("rank")
     groups, rest = tuple(names[:at]), names[at + 1 :]
     if "count" in rest and "error" in rest:
-        return _Layout(groups, tuple(rest[: rest.index("count")]), "count", True)
+        value = next((n for n in ("ratio", "gain") if n in rest), "count")
+        at = rest.index("count")
+        if at > 1 and rest[at - 1] == "value":
+            at, value = at - 1, "value"
+        return _Layout(groups, tuple(rest[:at]), value, True)
     value = next((n for n in ("topk_probability", "decayed") if n in rest), None)
     plain_ = [n for n in rest if n not in _COMPUTED]
     numbers = [n for n in plain_ if is_number_type(schema.field(n).type)]

@@ -356,6 +356,13 @@ class Query:
         return () if name is None else (name,)
 
     @property
+    def ranked_by(self) -> str | None:
+        """The answer column by which rows are ranked; None if they are not."""
+        if not self.ranked:
+            return None
+        return self.extra_columns[0] if self.extra_columns else getattr(self, "score", None)
+
+    @property
     def tied_by(self) -> str | None:
         """The answer column in which equal values share a rank; None if ranks are not shared."""
         return None

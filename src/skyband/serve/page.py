@@ -155,8 +155,6 @@ def _query(service: Page, name: str, query: Query) -> dict[str, Any]:
 
 def _value(query: Query, names: list[str]) -> str | None:
     """The column by which the answer is ranked: what a bar shows."""
-    semantics = getattr(query, "semantics", None)
-    wanted: tuple[Any, ...] = ("decayed", getattr(query, "score", None), "count", "score")
-    if semantics in ("pk-topk", "pt-k", "u-kranks"):
-        wanted = ("topk_probability",)
-    return next((name for name in wanted if name in names), None)
+    vector = getattr(query, "semantics", None) == "u-topk"  # its rows share one probability
+    value = getattr(query, "score", None) if vector else query.ranked_by
+    return value if value in names else None

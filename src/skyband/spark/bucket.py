@@ -372,7 +372,7 @@ class Bucket:
             self._note_refused(stored, step.faults, fold.groups)
         answered = stored.answered
         for pane, runs in joined:
-            if answered is None or fold.panes.last_window_of(pane) > answered:
+            if answered is None or fold.panes.last_read_of(pane) > answered:
                 self._write(stored, pane, runs, fold.groups)
         if step is not None and step.mended is not None:
             for pane, runs in slices(step.mended):
@@ -529,10 +529,10 @@ class Bucket:
         self._add(stored, pane, runs, groups)
 
     def _drop_expired(self, stored: StoredFold) -> None:
-        """Drop the panes that no future window of any reader covers."""
+        """Drop the panes that no future answer of any reader reads."""
         gone = np.ones(len(stored.panes), np.bool_)
         for name in stored.names:
-            last = self.board.plans[name].window.panes.last_window_of(stored.panes[:, 0])
+            last = self.board.plans[name].window.panes.last_read_of(stored.panes[:, 0])
             gone &= stored.answered is not None and last <= stored.answered
         self._drop(stored, gone)
 

@@ -23,7 +23,7 @@ _SHORT = 12
 @jit
 def _count_some(
     hashes: Hashes, raw: bool, weights: Array, start: int, stop: int, base: int, n: int, room: int,
-    keys: Hashes, sums: Array, shift: np.uint64, first: Ints,
+    keys: Hashes, sums: Array, shift: np.uint64, first: Ints, peak: bool,
 ) -> tuple[int, int]:  # fmt: skip
     """Count rows until there is no room for another item; returns the row reached and the items.
 
@@ -43,7 +43,7 @@ def _count_some(
         while keys[slot] != key and keys[slot] != _EMPTY:
             slot = (slot + _ONE) & mask
         if keys[slot] == key:
-            sums[slot] += w
+            sums[slot] = max(sums[slot], w) if peak else sums[slot] + w
         else:
             if n == room:
                 return i, n
@@ -68,14 +68,15 @@ def _slot_of(key: np.uint64, keys: Hashes, shift: np.uint64) -> np.uint64:
 
 @kernel
 def count_runs(
-    hashes: Hashes, raw: bool, weights: Array, offsets: Ints
+    hashes: Hashes, raw: bool, weights: Array, offsets: Ints, peak: bool = False
 ) -> tuple[Ints, Array, Ints]:
     """The distinct items of each run in order of first appearance: first position, weight, offsets.
 
-    ``raw`` keys are integers that are not hashed yet; ``weights`` of length 0 stand for one each. A
-    run's table starts with the final size of the last one, but no larger than its rows need, and
-    grows by a factor of four: many short runs cost no more than their rows, and the table of a long
-    run with few items stays in the cache.
+    ``raw`` keys are integers that are not hashed yet; ``weights`` of length 0 stand for one each.
+    With ``peak``, the weight of an item is the greatest one of its rows, not their sum. A run's
+    table starts with the final size of the last one, but no larger than its rows need, and grows by
+    a factor of four: many short runs cost no more than their rows, and the table of a long run with
+    few items stays in the cache.
     """
     runs = len(offsets) - 1
     first = np.empty(len(hashes), np.int64)
@@ -99,7 +100,7 @@ def count_runs(
                 while found < n and hashes[first[found]] != key:
                     found += 1
                 if found < n:
-                    out[found] += w
+                    out[found] = max(out[found], w) if peak else out[found] + w
                 else:
                     first[n], out[n] = i, w
                     n += 1
@@ -113,7 +114,7 @@ def count_runs(
             shift = np.uint64(64 - bits)
             at, n = _count_some(
                 hashes, raw, weights, at, stop, base, n, base + (1 << (bits - 1)),
-                keys[: 1 << bits], sums, shift, first,
+                keys[: 1 << bits], sums, shift, first, peak,
             )  # fmt: skip
             if at == stop:
                 break

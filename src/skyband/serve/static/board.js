@@ -120,7 +120,12 @@ function asked({ kind, spec, window: over }) {
   const best = spec.largest === false ? "lowest" : "highest";
   const said = {
     TopK: () => `${spec.k} ${best} by ${spec.score}`,
-    HeavyHitters: () => `${spec.k} ${spec.weight ? `greatest by ${spec.weight}` : "most frequent"}: ${list(spec.item)}`,
+    HeavyHitters: () => {
+      const of = spec.aggregate ? `${spec.aggregate} of ${spec.weight}` : spec.weight;
+      const most = spec.largest === false ? "smallest" : "greatest";
+      const often = spec.against ? "growing most" : "most frequent";
+      return `${spec.k} ${of && !spec.against ? `${most} by ${of}` : often}: ${list(spec.item)}`;
+    },
     UncertainTopK: () => `${spec.k} likeliest to be ${best} by ${spec.score}`,
     FusedTopK: () => `${spec.k} best over ${list(spec.streams)}`,
     Skyline: () => `skyline: ${wishes(spec.prefer)}`,
