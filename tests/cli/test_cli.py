@@ -83,6 +83,15 @@ class TestFormats:
         assert "count" in good(*query, env=TERMINAL if words else PLAIN)
         assert '"count"' in good(*query, "--weight", "bytes", "-f", "csv")
 
+    def test_shares_of_the_total(self, flows: Path) -> None:
+        words = ("heavy-hitters", flows, "-k", 1, "--item", "service", "--count", 5, "--share")
+        rows = [json.loads(line) for line in good(*words, "-f", "json").splitlines()]
+        assert [list(row.values())[-4:] for row in rows] == [[3, 0, 5, 0.6]] * 2
+        assert list(rows[0])[-2:] == ["total", "share"]
+        assert "0.6" in good(*words, "--watch", env=TERMINAL)
+        for more in ("--changes", "--serve"):
+            assert "--share is for whole answers" in bad(*words, more)
+
     def test_compiling_is_no_reading(
         self, flows: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

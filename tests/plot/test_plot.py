@@ -158,6 +158,8 @@ def test_totals_stack_the_items_and_what_is_not_shown() -> None:
     assert layers(plot.totals(table)) == ["b", "c", "a"]
     ax = plot.totals(answers)
     assert layers(ax) == ["b", "c", "a", "not shown"]
+    with_totals = sb.rank(FLOWS, TALKERS, total=True)
+    assert layers(plot.totals(with_totals)) == ["b", "c", "a", "not shown"]
     assert {"b", "c"} <= set(texts(ax))
     assert layers(plot.totals(table, top=1)) == ["b", "others shown"]
 

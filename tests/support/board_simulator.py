@@ -124,9 +124,9 @@ class BoardJob:
 
 
 def _pieces(rows: list[dict[str, Any]]) -> pa.Table:
-    columns = ("query", "shard", "windows", "payload", "before", "letters")
+    columns = ("query", "shard", "windows", "payload", "before", "totals", "letters")
     made = pa.table({name: [row[name] for row in rows] for name in columns})
-    for place in (4, 5):
+    for place in (4, 5, 6):
         made = made.set_column(place, columns[place], made[columns[place]].cast(pa.binary()))
     return made
 

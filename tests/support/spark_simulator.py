@@ -77,11 +77,12 @@ def plan_of(
     changes: Any = False,
     streaming: bool = True,
     bounds: bool = False,
+    total: bool = False,
 ) -> BoardPlan:
     intake = Intake(query, make_synopsis(query))
     for name, table in sources.items():
         intake.bind(name, table.schema)
-    plan = QueryPlan(query, dict(intake.bound), shards, on_bad, changes, streaming, bounds)
+    plan = QueryPlan(query, dict(intake.bound), shards, on_bad, changes, streaming, bounds, total)
     return BoardPlan({"": plan}, alone=True)
 
 
@@ -155,13 +156,13 @@ class Job:
         self.stats["rows_late"] += outcome.rows_late
         self.stats["rows_bad"] += outcome.rows_bad
         if len(outcome.windows):
-            piece = key[1], outcome.windows, outcome.payload, outcome.before
+            piece = key[1], outcome.windows, outcome.payload, outcome.before, outcome.totals
             pieces.setdefault(key[0], []).append(piece)
 
     def _finished(self, pieces: dict[int, list[Any]]) -> Iterator[pa.Table]:
         for mine in pieces.values():
             if self.plan.first.shards == 1:
-                yield from (answers_from(p, self.plan.output) for _, _, p, _ in mine if p)
+                yield from (answers_from(p, self.plan.output) for _, _, p, *_ in mine if p)
             else:
                 yield finish(self.plan, "", mine)
 

@@ -20,9 +20,11 @@ from skyband.data.columns import empty_table, to_arrow, to_numpy
 from skyband.data.group_table import GroupTable
 from skyband.data.packing import under
 from skyband.data.time_axis import edge_type, window_column
+from skyband.errors import SchemaError
 from skyband.query.base import Query
 
 __all__ = [
+    "TOTAL",
     "Shape",
     "answer_schema",
     "answers_of",
@@ -31,6 +33,8 @@ __all__ = [
 # Tables that are built when they are first read --------------------------------------------------
 
 
+TOTAL = "total"
+"""The column of ``rank(..., total=True)``."""
 _FIRST, _SECOND = np.zeros(1, np.int64), np.ones(1, np.int64)
 _FLAGS = np.zeros(1, np.bool_), np.ones(1, np.bool_)
 
@@ -42,6 +46,8 @@ class Shape:
     query: Query
     synopsis: Synopsis[Any]
     groups: GroupTable
+    total: bool = False
+    """Whether answers show the total of their window and group."""
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -63,7 +69,16 @@ def _schema(shape: Shape) -> pa.Schema:
     rank = [pa.field("rank", pa.int32())] if query.ranked else []
     shown = [f for f in synopsis.output() if f.name not in groups.names]
     window = [pa.field("window_start", edge), pa.field("window_end", edge)]
-    return pa.schema([*window, *by, *rank, *shown])
+    total = []
+    if shape.total:
+        decays = query.window.sort == "decay"
+        total = [pa.field(TOTAL, pa.float64() if decays else synopsis.total_type)]
+        if TOTAL in [field.name for field in (*by, *shown)]:
+            raise SchemaError(
+                f"total=True adds a column named {TOTAL!r}, but the answer already has one; rename "
+                "that column of the input"
+            )
+    return pa.schema([*window, *by, *rank, *shown, *total])
 
 
 def answers_of(
@@ -74,10 +89,11 @@ def answers_of(
     totals: npt.NDArray[Any],
     before: Mapping[int, pa.Table | LazyTable],
     later: bool = False,
+    shares: Runs | None = None,
 ) -> Answers:
     """The answers of windows, from finished runs in the order of the windows.
 
-    With ``later``, the table is built when it is read.
+    With ``later``, the table is built when it is read. ``shares`` are the totals that it shows.
     """
     first, last = _runs_of(finished, windows)
     starts, ends = edges
@@ -93,10 +109,8 @@ def answers_of(
         one = first is _FIRST and len(rows.offsets) == 2
         offsets = rows.offsets if one else np.append(rows.offsets[first], len(rows))
         # A group that expires now may give its code to another, so it is looked up at once.
-        if shape.groups.names or not later:
-            made = _table(shape, finished, schema, edges, offsets)
-        else:
-            made = LazyTable(schema, partial(_table, shape, finished, schema, edges, offsets))
+        build = partial(_table, shape, finished, schema, edges, offsets, shares)
+        made = build() if shape.groups.names or not later else LazyTable(schema, build)
         told = finished.scalars.get("exact")
         exact = _every(told, first, last, synopsis.exact)
         proven = _all(len(finished), synopsis.exact) if told is None else told.astype(np.bool_)
@@ -111,7 +125,12 @@ def answers_of(
 
 
 def _table(
-    shape: Shape, finished: Runs, schema: pa.Schema, edges: tuple[Ints, Ints], offsets: Ints
+    shape: Shape,
+    finished: Runs,
+    schema: pa.Schema,
+    edges: tuple[Ints, Ints],
+    offsets: Ints,
+    shares: Runs | None,
 ) -> pa.Table:
     query, groups = shape.query, shape.groups
     counts, kind = np.diff(offsets), schema.field("window_end").type
@@ -121,8 +140,26 @@ def _table(
         columns += groups.gather(np.repeat(finished.group, rows.lengths))
     if query.ranked:
         columns.append(to_arrow(_ranks(query, rows)))
-    columns += [rows[name] for name in schema.names[len(columns) :]]
+    shown = schema.names[len(columns) : -1 if shape.total else None]
+    columns += [rows[name] for name in shown]
+    if shape.total:
+        assert shares is not None
+        totals = to_arrow(np.repeat(_totals(finished, shares), rows.lengths))
+        columns.append(totals.cast(schema.field(TOTAL).type))
     return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _totals(finished: Runs, shares: Runs) -> npt.NDArray[Any]:
+    """The total of each run; there may be several of a window and group, of different shards."""
+    numbers = np.unique(shares.stamp)
+    scale = int(max(shares.group.max(initial=0), finished.group.max(initial=0))) + 1
+    known, wanted = (
+        np.searchsorted(numbers, runs.stamp) * scale + runs.group for runs in (shares, finished)
+    )
+    keys, place = np.unique(known, return_inverse=True)
+    sums = np.zeros(len(keys), shares.scalars["total"].dtype)
+    np.add.at(sums, place, shares.scalars["total"])
+    return sums[np.searchsorted(keys, wanted)]
 
 
 def _ranks(query: Query, rows: Part) -> Codes:

@@ -19,7 +19,7 @@ from rich.text import Text
 
 from skyband.answers.plain_text import plain
 from skyband.cli.explain import Format, say
-from skyband.cli.view import head_of, span
+from skyband.cli.view import head_of, span, with_share
 from skyband.data.json_text import escaped_text, json_text
 from skyband.errors import EngineError, QueryError
 from skyband.query import Query
@@ -80,6 +80,7 @@ class AnswerWriter:
 
     def write(self, table: pa.Table) -> None:
         """Write a table and flush it, so that a reader sees it at once."""
+        table = with_share(table, self.query)
         self.rows += table.num_rows
         if self.format is Format.json:
             self._json(table)

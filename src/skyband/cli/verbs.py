@@ -26,7 +26,7 @@ from skyband.cli.fields import (
 )
 from skyband.errors import EngineError, QueryError
 from skyband.kernels.notice import clock
-from skyband.query import Query
+from skyband.query import HeavyHitters, Query
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -75,6 +75,15 @@ def common_parameters(kind: type[Query]) -> list[inspect.Parameter]:
     )  # a hidden option says why it cannot be used
     run = {"rich_help_panel": _RUN}
     out = {"rich_help_panel": _OUTPUT}
+    share = _option(
+        "share",
+        bool,
+        False,
+        "--share",
+        **out,
+        show_default=False,
+        help="Show the total of each window and group, and each item's share of it.",
+    )
     return [
         _option("window", text, None, "--window", "-w", **window,
                 help="Length of time, such as '10 minutes'; an integer for an integer column."
@@ -105,6 +114,7 @@ def common_parameters(kind: type[Query]) -> list[inspect.Parameter]:
                 help="Show answers in a browser, at the address that is printed."),
         _option("serve_port", int, 8470, "--serve-port", **out, min=0, max=65_535,
                 help="Port of --serve; 0 takes a free one."),
+        *([share] if kind is HeavyHitters else []),
         _option("plot", Path | None, None, "--plot", **out, show_default=False, metavar="FILE",
                 help="Draw the answers into this PNG, SVG or PDF file, too."),
         _option("plot_as", text, None, "--plot-as", **out, show_default=False, metavar="PICTURE",
@@ -185,6 +195,8 @@ def _run(kind: type[Query], given: dict[str, Any]) -> None:
     source = _source(query, given["sources"])
     shape = format_of(given["format"], given["output"])
     given["picture"] = Picture(query, given["plot"], given["plot_as"], verb_of(kind))
+    if given.get("share"):
+        _check_share(given)
     if given["engine"] is Engine.spark:
         _run_spark(query, source, given, shape)
     elif given["serve"]:
@@ -195,6 +207,15 @@ def _run(kind: type[Query], given: dict[str, Any]) -> None:
     else:
         _run_local(query, source, given, shape)
     given["picture"].close()
+
+
+def _check_share(given: Mapping[str, Any]) -> None:
+    if given.get("aggregate") in ("mean", "min", "max"):
+        raise QueryError("--share divides counts or sums by their total; leave it out here")
+    if given["changes"] or given["alerts"] or given["serve"]:
+        raise QueryError(
+            "--share is for whole answers; leave it out, or --changes, --on or --serve"
+        )
 
 
 def _kinds(words: Sequence[str]) -> tuple[str, ...] | None:
@@ -253,6 +274,8 @@ def _run_local(query: Query, source: Any, given: Mapping[str, Any], shape: Forma
             "--watch writes answers as they come, which Parquet does not allow; use --format json"
         )
     board = new_board(query, given["on_bad"].value, None, given["threads"])
+    for session in board.sessions:
+        session.total = given.get("share", False)
     if given["watch"] and shape is Format.table and given["output"] is None:
         answers = _answers(board, source, given)
         if given["changes"] or given["alerts"]:
@@ -362,7 +385,12 @@ def _run_spark(query: Query, source: Any, given: Mapping[str, Any], shape: Forma
     if changes and given["plot"] is not None:
         raise EngineError("on Spark, --plot draws answers, not changes; leave out one of them")
     table = rank_on_spark(
-        query, source, given["master"], on_bad=given["on_bad"].value, changes=changes
+        query,
+        source,
+        given["master"],
+        on_bad=given["on_bad"].value,
+        changes=changes,
+        total=given.get("share", False),
     )
     given["picture"].take(table)
     with writer(shape, given["output"], query) as out:

@@ -9,6 +9,8 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from rich import box
 from rich.console import Console, Group
 from rich.live import Live
@@ -17,10 +19,11 @@ from rich.text import Text
 
 from skyband.answers.answer import Answer
 from skyband.answers.plain_text import clock, moment_text, plain
+from skyband.answers.tables import TOTAL
 from skyband.data.columns import is_number_type
 from skyband.query import Query
 
-__all__ = ["change_lines", "head_of", "picture", "span", "watch_live"]
+__all__ = ["change_lines", "head_of", "picture", "span", "watch_live", "with_share"]
 
 _BAR = 12
 _BLOCKS = " ▏▎▍▌▋▊▉█"
@@ -43,11 +46,22 @@ def span(start: Any, end: Any) -> str:
     return f"{moment_text(start)} – {moment_text(end)}"
 
 
+def with_share(table: pa.Table, query: Query | None) -> pa.Table:
+    """The table with each item's share of the total, if ``--share`` made it show totals."""
+    shown = () if query is None else (*query.groups, *query.key, *query.kept)
+    if TOTAL not in table.column_names or TOTAL in shown:
+        return table
+    value = table["value" if "value" in table.column_names else "count"]
+    total = table[TOTAL].cast(pa.float64(), safe=False)
+    share = pc.divide(value.cast(pa.float64(), safe=False), total)
+    return table.append_column("share", pc.if_else(pc.greater(total, 0), share, None))
+
+
 def answer_table(
     answer: Answer, query: Query, title: str | None = None, rows: int | None = None
 ) -> Table:
     """The answer of one window, with marks for new and moved rows; at most ``rows`` rows."""
-    table = answer.table
+    table = with_share(answer.table, query)
     names = [n for n in table.column_names if n not in ("window_start", "window_end")]
     measure = query.ranked_by
     drawn = Table(

@@ -27,6 +27,7 @@ def rank_on_spark(
     on_bad: str,
     changes: bool | tuple[str, ...] = False,
     schemas: dict[str, pa.Schema] | None = None,
+    total: bool = False,
 ) -> pa.Table:
     """Every answer of a query, computed by Spark, in the order of the embedded engine.
 
@@ -51,7 +52,8 @@ def rank_on_spark(
             each = read if isinstance(read, dict) else {"": read}
             schemas |= {name: frame.limit(0).toArrow().schema for name, frame in each.items()}
         promises = schemas is not None
-        answers = engine.rank(read, query, on_bad=on_bad, changes=changes, bounds=promises)
+        given: Any = {"changes": changes, "bounds": promises, "total": total}
+        answers = engine.rank(read, query, on_bad=on_bad, **given)
         table = answers.toArrow()
     except SkybandError:
         raise

@@ -144,6 +144,11 @@ class Synopsis(ABC, Generic[Q]):
     def output(self) -> pa.Schema:
         """The columns of the answer after ``rank``."""
 
+    @property
+    def total_type(self) -> pa.DataType:
+        """The type of the total of a window: a number of rows, unless they have weights."""
+        return pa.int64()
+
     # Rows -------------------------------------------------------------------------------------
 
     @abstractmethod

@@ -61,6 +61,7 @@ def rank(
     on_bad: str = "raise",
     progress: Progress | None = None,
     threads: int | None = None,
+    total: bool = False,
 ) -> pa.Table: ...
 
 
@@ -71,6 +72,7 @@ def rank(
     on_bad: str = "raise",
     progress: Progress | None = None,
     threads: int | None = None,
+    total: bool = False,
 ) -> dict[str, pa.Table]: ...
 
 
@@ -80,6 +82,7 @@ def rank(
     on_bad: str = "raise",
     progress: Progress | None = None,
     threads: int | None = None,
+    total: bool = False,
 ) -> pa.Table | dict[str, pa.Table]:
     """Every answer of a query over a finite source, as one table.
 
@@ -89,6 +92,7 @@ def rank(
     enough. With an iterable, a row that comes too late raises DataError, which names the lateness
     that would accept it. ``progress`` is called with the number of rows read so far. ``threads``
     read and summarise, None for all cores that this process may use; answers do not depend on it.
+    ``total`` adds a last column ``total``: the rows, or the weight, of the window and group.
     With ``on_bad="skip"``, bad and late rows are left out, and one SkybandWarning says how many and
     why; the table's schema metadata has the same, as JSON under ``skyband``.
 
@@ -101,6 +105,8 @@ def rank(
     ['b', 'c']
     """
     board = new_board(query, on_bad, None, threads)
+    for session in board.sessions:
+        session.total = total
     tables = rank_board(board, source, progress)
     warn_of_left_out(board)
     return tables[None] if board.alone else {str(name): table for name, table in tables.items()}

@@ -39,10 +39,11 @@ from skyband.data.group_table import GroupTable
 from skyband.data.ipc import sound_table, table_to_array
 from skyband.data.packing import prefixed, under
 from skyband.engine.clock import NEVER, clock_for
-from skyband.engine.open_panes import OpenPanes
+from skyband.engine.open_panes import GroupTotals, OpenPanes
 from skyband.engine.per_group import make_synopsis
 from skyband.panes import Panes
 from skyband.query.base import Query
+from skyband.window import CountWindow
 
 __all__ = [
     "Fold",
@@ -211,8 +212,12 @@ class Fold:
         sources: Sequence[str],
         idle: float | None = None,
         joins: int | None = None,
+        total: bool = False,
     ) -> None:
-        """The synopsis serves all queries; see ``widest``. For the rest, see ``clock_for``."""
+        """The synopsis serves all queries; see ``widest``. For the rest, see ``clock_for``.
+
+        With ``total``, answers show the total of their window and group, which is in no snapshot.
+        """
         self.query = synopsis.query
         self.judge = judge
         """Called with the rows that ``admit`` found bad; raises unless they are to be skipped."""
@@ -228,6 +233,10 @@ class Fold:
         self.live = LiveGroups(groups)
         self.open = OpenPanes(synopsis.combine)
         self.totals = self.clock.totals()
+        self.total = total
+        shared = not isinstance(self.query.window, CountWindow)
+        by_group = total and groups.names and shared
+        self.group_totals = GroupTotals(self.panes) if by_group else None
         self.readers = [self._reader(query) for query in queries]
 
     def _reader(self, query: Query) -> Reader:
@@ -236,7 +245,7 @@ class Fold:
             synopsis = make_synopsis(query)
             for source, schema in self.synopsis.schemas.items():
                 synopsis.bind(source, schema)
-        return Reader(query, synopsis, Shape(query, synopsis, self.groups))
+        return Reader(query, synopsis, Shape(query, synopsis, self.groups, self.total))
 
     # Taking ------------------------------------------------------------------------------------
 
@@ -273,7 +282,7 @@ class Fold:
             runs = self.synopsis.saved_runs(Runs.concat(sealed).ordered())
             self.open.take(runs.slice(0, 0))
             self.live.saw(runs)
-            self.totals.add(runs)
+            self._add_totals(runs)
             if self.weight_limit is not None:
                 self.totals.take(runs, self.open, self.weight_limit.check_weight)
             self._fold(runs, [self.windows(_NONE)] * len(self.readers))
@@ -298,7 +307,7 @@ class Fold:
         self.open.keep(rest)
         if sealed is None and not any(map(len, windows)):
             return None
-        self.totals.add(sealed)
+        self._add_totals(sealed)
         mended = None if faults is None else sealed
         # If there is no blank either, this fold was restored after its last pane had expired.
         return Step(windows, self.open.blank if sealed is None else sealed, mended, faults)
@@ -346,19 +355,50 @@ class Fold:
             self.judge(faults)
         return admitted, faults
 
+    def _add_totals(self, sealed: Runs | None) -> None:
+        self.totals.add(sealed)
+        if self.group_totals is not None:
+            self.group_totals.add(sealed)
+
     # Answers -----------------------------------------------------------------------------------
 
-    def answer(self, reader: int, partials: Sequence[Runs], windows: Windows) -> Answers:
-        """Answers of at least one window from the partials of all shards, with our group codes."""
-        own = self.readers[reader]
-        return self._answers(own, own.synopsis.finish(partials) if partials else None, windows)
+    def answer(
+        self,
+        reader: int,
+        partials: Sequence[Runs],
+        windows: Windows,
+        shares: Runs | None = None,
+    ) -> Answers:
+        """Answers of at least one window from the partials of all shards, with our group codes.
 
-    def _answers(self, reader: Reader, finished: Runs | None, windows: Windows) -> Answers:
+        ``shares`` are the ``shares`` of all shards, if there are several.
+        """
+        own = self.readers[reader]
+        finished = own.synopsis.finish(partials) if partials else None
+        return self._answers(own, finished, windows, shares)
+
+    def shares(self, windows: Windows) -> Runs:
+        """The totals that answers show: one run for each window and group."""
+        if self.group_totals is not None:
+            return self.group_totals.shares(windows)
+        group = windows.group
+        group = np.zeros(len(windows), np.int32) if group is None else group
+        return Runs(windows.number, group, {}, {"total": self.totals.of(windows)})
+
+    def _answers(
+        self,
+        reader: Reader,
+        finished: Runs | None,
+        windows: Windows,
+        shares: Runs | None = None,
+    ) -> Answers:
         runs, panes = None if finished is None else finished.ordered(windows.ranks), reader.panes
         edges = panes.start_of(windows.number), panes.end_of(windows.number)
         totals = self.totals.of(windows)
         later = self.open.waiting is not None  # small pushes, of whose answers few may be read
-        answers = answers_of(reader.shape, runs, windows, edges, totals, reader.last, later)
+        if self.total and shares is None:
+            shares = self.shares(windows)
+        answers = answers_of(reader.shape, runs, windows, edges, totals, reader.last, later, shares)
         reader.last = reader.last | answers.last()
         reader.windows_out += len(answers)
         return answers
@@ -376,6 +416,8 @@ class Fold:
         group = None if some[0].group is None else some[0].group[-1:]
         last = Windows(number, *edges, some[0].ranks, group)
         self.totals.expire(last)
+        if self.group_totals is not None:
+            self.group_totals.expire(last)
         gone = self.live.expired(self.clock.oldest_pane(last)) if self.groups.names else None
         if gone is not None:
             if len(gone) and isinstance(self.synopsis, GroupForgetting):

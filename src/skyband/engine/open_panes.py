@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from skyband.arrays import Ints, Mask, Saved, State
+from skyband.arrays import Codes, Ints, Mask, Saved, State
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Runs, run_starts
 from skyband.data.flat_state import Form, admitted, require
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = [
     "SURELY_FITS",
     "ArrivalTotals",
+    "GroupTotals",
     "OpenPanes",
     "SplitPanes",
     "Totals",
@@ -262,6 +263,54 @@ class RunningTotals(Totals):
             last = windows.slice(len(windows) - 1, len(windows))
             self.weights = np.append(self.of(last), self.weights[upto:])
             self.keys = np.append(end - 1, self.keys[upto:])
+
+
+class GroupTotals(RunningTotals):
+    """The weight of every live pane by group, where answers show it; any time windows."""
+
+    def __init__(self, panes: Panes) -> None:
+        super().__init__(panes)
+        self.group: Codes = np.zeros(0, np.int32)
+
+    def add(self, sealed: Runs | None) -> None:
+        if sealed is not None:
+            weights = sealed.scalars.get("total", sealed.scalars["rows"])
+            self.keys = np.concatenate([self.keys, sealed.stamp])
+            self.group = np.concatenate([self.group, sealed.group])
+            self.weights = np.concatenate([self.weights, weights])
+
+    def shares(self, windows: Windows) -> Runs:
+        """The weight of each group in each window; stamps are the numbers of the windows."""
+        pieces = [Runs(_NONE, self.group[:0], {}, {"total": self.weights[:0]})]
+        starts = windows.first if self.panes.sized else np.full(len(windows), _NEVER)
+        edges = zip(
+            self.keys.searchsorted(starts), self.keys.searchsorted(windows.end), strict=True
+        )
+        for (low, high), end, number in zip(edges, windows.end, windows.number, strict=True):
+            group, place = np.unique(self.group[low:high], return_inverse=True)
+            weights = self.weights[low:high]
+            if isinstance(self.panes, DecayPanes):
+                ages, own = np.unique(end - 1 - self.keys[low:high], return_inverse=True)
+                weights = weights * np.array(list(map(self._fading, ages.tolist())), float)[own]
+            sums = np.zeros(len(group), weights.dtype)
+            np.add.at(sums, place, weights)
+            pieces.append(Runs(np.full(len(group), number), group, {}, {"total": sums}))
+        return Runs.concat(pieces)
+
+    def expire(self, windows: Windows) -> None:
+        if self.panes.sized:
+            self._keep(self.keys >= windows.first[-1])
+            return
+        last = windows.slice(len(windows) - 1, len(windows))
+        whole, end = self.shares(last), int(windows.end[-1])
+        self._keep(self.keys >= end)
+        self.keys = np.append(np.full(len(whole), end - 1), self.keys)
+        self.group = np.append(whole.group, self.group)
+        self.weights = np.append(whole.scalars["total"], self.weights)
+
+    def _keep(self, rows: Any) -> None:
+        super()._keep(rows)
+        self.group = self.group[rows]
 
 
 class SideTotals(Totals):

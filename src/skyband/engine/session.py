@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from skyband.answers.answer import Answers
+from skyband.answers.tables import TOTAL
 from skyband.arrays import Ints
 from skyband.contract.capabilities import PositionTracking
 from skyband.contract.rows import Faults
@@ -209,6 +210,8 @@ class Session:
         self.in_order = False
         """Whether all batches are known to be in order of time."""
         self.positions = positions
+        self.total = False
+        """Whether answers show the total of their window and group."""
         self.fold: Fold | None = None
         """None until the columns of a source are known."""
         self.several: bool | None = None
@@ -363,7 +366,7 @@ class Session:
         if query.window.integer:
             known |= {"window_start": pa.int64(), "window_end": pa.int64()}
         untyped = [column for schema in self.intake.untyped.values() for column in schema.names]
-        names = query.answer_names(untyped)
+        names = [*query.answer_names(untyped), *([TOTAL] if self.total else [])]
         return pa.schema([(column, known.get(column, pa.null())) for column in names])
 
     def needed(self, source: str, schema: pa.Schema) -> tuple[str, ...] | None:
@@ -391,7 +394,7 @@ class Session:
             groups = GroupTable(self.query.groups, next(iter(self.intake.bound.values())))
             readers = list(self.queries.values())
             times = sources, self.idle, self.joins
-            self.fold = Fold(readers, self.synopsis, groups, self._judge, *times)
+            self.fold = Fold(readers, self.synopsis, groups, self._judge, *times, self.total)
         return self.fold
 
     def reset(self, known: Mapping[str, pa.Schema] | None = None) -> None:

@@ -98,6 +98,10 @@ class FrequencySynopsis(Synopsis[HeavyHitters]):
     def output(self) -> pa.Schema:
         return self._output
 
+    @property
+    def total_type(self) -> pa.DataType:
+        return pa.from_numpy_dtype(self.dtype)
+
     @cached_property
     def _output(self) -> pa.Schema:
         shown = [pa.field(n, output_type(self.schema.field(n).type)) for n in self.items]

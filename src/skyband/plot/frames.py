@@ -234,9 +234,12 @@ def _windows(pieces: list[Any], layout: _Layout, query: Query | None) -> list[Pi
             continue
         ends = piece["window_end"].to_pylist()
         cuts = [i for i in range(len(ends)) if not i or ends[i] != ends[i - 1]]
+        counted = "total" in piece.column_names and not layout.groups and layout.value == "count"
+        totals = piece["total"].to_pylist() if counted else [None] * len(ends)
         for low, high in pairwise([*cuts, len(ends)]):
             spots, _ = found.setdefault(ends[low], ([], None))
             spots += _spots(piece.slice(low, high - low), layout)
+            found[ends[low]] = (spots, totals[low])
     windows = [
         PictureWindow(end, tuple(spots), total) for end, (spots, total) in sorted(found.items())
     ]

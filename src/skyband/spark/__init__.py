@@ -30,6 +30,7 @@ def rank(
     on_bad: str = "raise",
     changes: bool | Sequence[str] = False,
     bounds: bool = False,
+    total: bool = False,
 ) -> Any:
     """Answer a query over a DataFrame, or over a mapping from stream name to DataFrame.
 
@@ -41,7 +42,8 @@ def rank(
     ``changes=True`` returns what entered, left or moved instead of whole tables;
     ``changes=["enter", "leave"]`` only these, with the other columns of each row. ``bounds=True``
     adds each answer's guarantees as columns ``exact`` (boolean) and ``bounds`` (a map from name to
-    number).
+    number). ``total=True`` adds a last column ``total``: the rows, or the weight, of the window and
+    group.
 
     A board of queries is one Spark query: one read, one exchange, one state operator. Its rows have
     the columns ``query``, ``window_start``, ``window_end``, ``rank`` and ``answer`` (JSON text);
@@ -51,7 +53,7 @@ def rank(
     from skyband.spark.ranking import ranked
 
     settings = {"shards": shards, "on_bad": on_bad, "changes": changes, "bounds": bounds}
-    return ranked(df_or_mapping, query, **settings)
+    return ranked(df_or_mapping, query, **settings, total=total)
 
 
 def split(batch: Any, board: Board) -> dict[str, Any]:

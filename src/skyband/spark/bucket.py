@@ -116,6 +116,8 @@ class QueryOutcome:
     """Finished rows; with several shards, this shard's piece of them."""
     before: bytes | None = None
     """This shard's piece of the answer before, if changes are wanted of several shards."""
+    totals: bytes | None = None
+    """This shard's totals, if they are shown."""
     letters: list[pa.Table] = field(default_factory=list)
     """Rows that were refused when their panes were sealed, if dead letters are wanted."""
     rows_late: int = 0
@@ -397,6 +399,8 @@ class Bucket:
             self.counts[name]["windows_out"] += len(windows)
             if plan.shards > 1:
                 outcome.payload = None if part is None else pack_runs(part, fold.groups)
+                if plan.total:
+                    outcome.totals = pack_runs(fold.shares(windows), fold.groups)
                 if plan.changes:
                     outcome.before = self.last.pop(name, None)
                     newest = None if part is None else part.take(part.stamp == windows.number[-1])
@@ -722,7 +726,8 @@ class BucketKeeper:
 
     def _frame(self, rows: Sequence[dict[str, Any]]) -> pd.DataFrame:
         """Rows of the output; columns that are not given are empty or 0."""
-        empty = {"payload": None, "before": None, "letters": None, "windows": b"", "marks": b""}
+        empty = dict.fromkeys(("payload", "before", "totals", "letters"))
+        empty |= {"windows": b"", "marks": b""}
         columns = {name: empty.get(name, 0) for name in self.output.names}
         return pd.DataFrame({n: [row.get(n, none) for row in rows] for n, none in columns.items()})
 
@@ -735,6 +740,7 @@ def _row_of(plan: QueryPlan, outcome: QueryOutcome, reached_ms: int) -> dict[str
         "windows": outcome.windows.tobytes(),
         "payload": outcome.payload,
         "before": outcome.before,
+        "totals": outcome.totals,
         "rows_late": outcome.rows_late,
         "rows_bad": outcome.rows_bad,
         "windows_out": len(outcome.windows),

@@ -33,7 +33,7 @@ from skyband.data.keys import hash_columns
 from skyband.data.time_axis import window_column
 from skyband.engine.fold import Fold
 from skyband.spark.parcels import pack_runs, schema_of, unpack_runs
-from skyband.spark.plan import EDGES, BoardPlan, QueryPlan
+from skyband.spark.plan import EDGES, PROMISE, BoardPlan, QueryPlan
 
 __all__ = [
     "GIVEN_DDL",
@@ -61,7 +61,9 @@ def answers_table(plan: QueryPlan, answers: Answers) -> pa.Table:
     if not plan.changes:
         if not plan.bounds:
             return answers.table
-        return pa.Table.from_arrays([*answers.table.columns, *of_rows(answers)], schema=plan.output)
+        columns = dict(zip(PROMISE.names, of_rows(answers), strict=True))
+        columns |= {name: answers.table.column(name) for name in answers.table.column_names}
+        return pa.table({name: columns[name] for name in plan.output.names}, schema=plan.output)
     pieces = list(_changelog(plan, answers))
     return pa.concat_tables(pieces) if pieces else plan.output.empty_table()
 
@@ -81,8 +83,8 @@ def _changelog(plan: QueryPlan, answers: Answers) -> Iterator[pa.Table]:
             yield pa.Table.from_arrays(columns, schema=plan.output)
 
 
-Piece = tuple[int, Ints, bytes | None, bytes | None]
-"""Shard, windows, this shard's part of their answers and of the last answer before them."""
+Piece = tuple[int, Ints, bytes | None, bytes | None, bytes | None]
+"""Shard, windows, this shard's part of their answers and of the last answer before them, totals."""
 
 
 def finish(
@@ -99,8 +101,11 @@ def finish(
     parts: dict[int, list[Runs]] = {}
     earlier: dict[int, list[Runs]] = {}
     numbers: list[Ints] = []
-    for shard, windows, part, before in pieces:
+    shares: list[Runs] = []
+    for shard, windows, part, before, totals in pieces:
         numbers.append(windows)
+        if totals is not None:
+            shares.append(unpack_runs(totals, fold.groups)[0])
         for blob, by_shard in ((part, parts), (before, earlier)):
             if blob is not None:
                 by_shard.setdefault(shard, []).append(unpack_runs(blob, fold.groups)[0])
@@ -115,7 +120,8 @@ def finish(
     partials = _merged(parts, fold)
     if upto is not None:
         partials = [runs.take(runs.stamp <= upto) for runs in partials]
-    return answers_table(plan, fold.answer(0, partials, fold.windows(due)))
+    every = Runs.concat(shares) if shares else None
+    return answers_table(plan, fold.answer(0, partials, fold.windows(due), every))
 
 
 def _merged(by_shard: Mapping[int, Sequence[Runs]], fold: Fold) -> list[Runs]:
@@ -204,7 +210,10 @@ def answers_from(data: Any, schema: pa.Schema) -> pa.Table:
 
 GIVEN_DDL = "query string, payload binary, letters binary"
 """Output columns of a streaming query: packed answers and packed dead letters."""
-PIECE_DDL = "query string, shard int, seen bigint, windows binary, payload binary, before binary"
+PIECE_DDL = (
+    "query string, shard int, seen bigint, windows binary, payload binary, before binary, "
+    "totals binary"
+)
 _PIECE = schema_of(PIECE_DDL)
 Batches = Iterator[pa.RecordBatch]
 
@@ -283,7 +292,10 @@ def batch_folder(board: BoardPlan) -> Callable[[pa.Table], pa.Table]:
         for i, (name, part) in enumerate(zip(names, parts, strict=True)):
             windows = np.zeros(0, np.int64) if step is None else step.windows[i].number
             payload = None if part is None else pack_runs(part, fold.groups)
-            rows.append({"query": name, "windows": windows.tobytes(), "payload": payload} | key)
+            row = {"query": name, "windows": windows.tobytes(), "payload": payload} | key
+            if step is not None and board.plans[name].total:
+                row["totals"] = pack_runs(fold.shares(step.windows[i]), fold.groups)
+            rows.append(row)
         return pa.Table.from_pylist(rows, schema=_PIECE)
 
     return run
@@ -308,10 +320,10 @@ def batch_finisher(board: BoardPlan) -> Callable[[Batches], Batches]:
 
 
 def _pieces(table: pa.Table) -> Iterator[Piece]:
-    names = ("shard", "windows", "payload", "before")
+    names = ("shard", "windows", "payload", "before", "totals")
     columns = (table.column(name).to_pylist() for name in names)
-    for shard, windows, payload, before in zip(*columns, strict=True):
-        yield shard, np.frombuffer(windows, np.int64), payload, before
+    for shard, windows, *blobs in zip(*columns, strict=True):
+        yield shard, np.frombuffer(windows, np.int64), *blobs
 
 
 # Rows of a board ----------------------------------------------------------------------------------

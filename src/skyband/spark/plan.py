@@ -84,6 +84,8 @@ class QueryPlan:
     streaming: bool
     bounds: bool = False
     """Whether rows carry their answer's guarantees; not part of the state's identity."""
+    total: bool = False
+    """Whether rows carry the total of their window and group; no part of that either."""
     letters: bool = False
     """Whether bad rows are emitted as dead letters along with the answers."""
     limits: RowLimits = field(default_factory=RowLimits)
@@ -172,16 +174,18 @@ class QueryPlan:
         intake = Intake(self.query, make_synopsis(self.query))
         for source, schema in self.schemas.items():
             intake.bind(source, schema)
-        return answer_schema(Shape(self.query, intake.synopsis, self.groups()))
+        return answer_schema(Shape(self.query, intake.synopsis, self.groups(), self.total))
 
     @cached_property
     def output(self) -> pa.Schema:
         """Columns of the job's output: answer tables, or the changelog with its windows."""
-        fields = list(self.answer)
+        fields, last = list(self.answer), []
         if self.changes:
             edges = [self.answer.field("window_start"), self.answer.field("window_end")]
             fields = [*edges, *changes_schema(self.query, self.answer, self.only is not None)]
-        return pa.schema([*fields, *(PROMISE if self.bounds else ())])
+        elif self.total:
+            last = [fields.pop()]
+        return pa.schema([*fields, *(PROMISE if self.bounds else ()), *last])
 
     # Identity -----------------------------------------------------------------------------------
 
@@ -312,7 +316,8 @@ class BoardPlan:
         intake, first = self.intake(names), self.plans[names[0]]
         queries = [self.plans[name].query for name in names]
         judge = refuse if first.on_bad == "raise" else _count_only
-        return Fold(queries, intake.synopsis, first.groups(), judge, tuple(intake.bound))
+        sources = tuple(intake.bound)
+        return Fold(queries, intake.synopsis, first.groups(), judge, sources, total=first.total)
 
     # Columns ------------------------------------------------------------------------------------
 

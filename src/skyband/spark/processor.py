@@ -25,8 +25,8 @@ __all__ = ["ANSWERED_DDL", "BucketProcessor"]
 
 ANSWERED_DDL = (
     "query string, bucket int, shard int, windows binary, payload binary, before binary, "
-    "letters binary, rows_late bigint, rows_bad bigint, windows_out bigint, marks binary, "
-    "unmarked bigint, retained bigint, retained_more bigint, state_bytes bigint, "
+    "totals binary, letters binary, rows_late bigint, rows_bad bigint, windows_out bigint, "
+    "marks binary, unmarked bigint, retained bigint, retained_more bigint, state_bytes bigint, "
     "state_bytes_more bigint"
 )
 

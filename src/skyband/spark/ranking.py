@@ -20,7 +20,7 @@ from skyband.data.letters import CarriedColumns
 from skyband.engine.intake import Intake
 from skyband.engine.per_group import make_synopsis
 from skyband.engine.session import ONLY
-from skyband.errors import EngineError, SchemaError
+from skyband.errors import EngineError, QueryError, SchemaError
 from skyband.query.base import Query, check_query
 from skyband.query.board import Board, board_of, named
 from skyband.query.checks import count
@@ -124,6 +124,7 @@ def _query_plan(
     on_bad: str = "raise",
     changes: bool | Sequence[str] = False,
     bounds: bool = False,
+    total: bool = False,
 ) -> QueryPlan:
     """Bind a query to these DataFrames; raises if Spark cannot answer it."""
     check_query(query, on_bad)
@@ -135,6 +136,9 @@ def _query_plan(
         )
     (is_streaming,) = streaming
     check_window(query, is_streaming)
+    kinds = asked_changes("changes", changes)
+    if total:
+        _check_total(query, bool(kinds), is_streaming)
     if is_streaming:
         for frame in frames.values():
             if not isinstance(frame, WorkerRead):
@@ -143,8 +147,7 @@ def _query_plan(
     for name, frame in frames.items():
         intake.bind(name, arrow_schema(frame.schema))
     schemas = {name: schema.remove_metadata() for name, schema in intake.bound.items()}
-    kinds = asked_changes("changes", changes)
-    plan = QueryPlan(query, schemas, shards or 1, on_bad, kinds, is_streaming, bounds)
+    plan = QueryPlan(query, schemas, shards or 1, on_bad, kinds, is_streaming, bounds, total)
     _check_names(plan)
     return plan
 
@@ -211,6 +214,17 @@ def _check_names(plan: QueryPlan) -> None:
         raise SchemaError(
             f"bounds=True adds columns named {' and '.join(PROMISE.names)}, but the answer already "
             f"has a column {twice[0]!r}; rename that column of the input"
+        )
+
+
+def _check_total(query: Query, changes: bool, streaming: bool) -> None:
+    """Raise if answers have no totals to show."""
+    if changes:
+        raise QueryError("changes have no total; leave out changes= or total=True")
+    if streaming and not query.window.panes.sized:
+        raise EngineError(
+            f"over a {type(query.window).__name__}, streams on Spark keep no totals; leave out "
+            "total=True, or use a batch DataFrame or the embedded engine"
         )
 
 
