@@ -478,8 +478,10 @@ class LocalJob:
         progress.bad = max(int(each["rows_bad"]) for each in stats) - self._bad
         progress.state_bytes = sum(int(each["state_bytes"]) for each in stats)
         for answer in answers:
-            if answer.table.num_rows:
-                progress.newest[answer.name or next(iter(self.job.queries))] = answer
+            name = answer.name or next(iter(self.job.queries))
+            corrects = name in progress.newest and progress.newest[name].end > answer.end
+            if answer.table.num_rows and not (corrects and self.job.revises(name)):
+                progress.newest[name] = answer
 
     def _letters_of(
         self,
