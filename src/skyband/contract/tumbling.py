@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from skyband.arrays import Codes, Ints, Saved, State
+from skyband.arrays import Ints, Saved, State
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Runs, expand
 from skyband.data.flat_state import require
@@ -14,8 +14,6 @@ from skyband.data.flat_state import require
 __all__ = ["Tumbling"]
 
 _NONE = np.zeros(0, np.int64)
-_FEW = 256
-"""Panes with fewer groups than this on average are sorted together."""
 
 
 class Tumbling:
@@ -59,10 +57,7 @@ class Tumbling:
         if len(ranks) <= panes.group.max(initial=0):
             ranks = np.arange(int(panes.group.max()) + 1)
         runs = expand(low, high - low)
-        if len(some) * _FEW > len(runs):
-            runs = runs[np.lexsort((ranks[panes.group[runs]], panes.stamp[runs]))]
-        else:
-            runs = _by_rank(panes.group, low, high, ranks)
+        runs = runs[np.lexsort((ranks[panes.group[runs]], panes.stamp[runs]))]
         answers = self.read(panes, runs)
         return answers.stamped(np.repeat(windows.number[some], high - low))
 
@@ -105,16 +100,3 @@ class Tumbling:
         if self.last is not None:
             assert not self.last.repeats.any()
             assert self.last.ordered() is self.last
-
-
-def _by_rank(group: Codes, low: Ints, high: Ints, ranks: Ints) -> Ints:
-    """The runs from each low to each high, in the order of ranks; they are hardly ever compared."""
-    place = np.full(int(ranks.max(initial=0)) + 1, -1)
-    runs = [_NONE]
-    for start, stop in zip(low.tolist(), high.tolist(), strict=True):
-        own = ranks[group[start:stop]]
-        place[own] = np.arange(start, stop)
-        few = 8 * (stop - start) < len(place)
-        runs.append(place[np.sort(own)] if few else place[place >= 0])
-        place[own] = -1
-    return np.concatenate(runs)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
+import pyarrow as pa
 
 from skyband.answers.answer import Answer, Answers, Position
+from skyband.data.columns import to_arrow
 from skyband.embedded.left_out import left_out
 from skyband.embedded.snapshots import (
     BoardDiff,
@@ -19,13 +22,16 @@ from skyband.embedded.snapshots import (
 )
 from skyband.engine.board import BoardSession
 from skyband.engine.fold import folds_of
-from skyband.engine.session import Session, Workers, thread_count
+from skyband.engine.session import LateRows, Session, Workers, thread_count
 from skyband.errors import QueryError
 from skyband.query import Query
 from skyband.query.board import Board, board_of
+from skyband.query.checks import one_of
 from skyband.window import Duration, parse_duration
 
 __all__ = ["Monitor", "new_board"]
+
+Late = Literal["count", "raise"] | Callable[[pa.Table], object]
 
 
 def new_board(
@@ -62,7 +68,9 @@ class Monitor:
 
     A late row is left out and counted, whatever ``on_bad`` says; after ``flush``, so are rows of
     all windows that it answered. Rows in no window are, too. ``stats`` and the ``repr`` say how
-    many there were.
+    many there were. ``late`` may ask for more: with ``"raise"``, a push with a late row fails as a
+    whole; a function gets the late rows of each push, whole, as one table (of each source). If it
+    raises, so does the push.
 
     >>> import pyarrow as pa, skyband as sb
     >>> query = sb.TopK(k=1, score="score", id="id", window=sb.CountWindow(3, slide=2))
@@ -77,6 +85,14 @@ class Monitor:
     >>> monitor = sb.Monitor({"best": query, "last": last})
     >>> [(answer.name, answer.table["id"].to_pylist()) for answer in monitor.push(batch)]
     [('best', ['b']), ('best', ['b']), ('last', ['d'])]
+
+    Late rows can be kept elsewhere:
+
+    >>> query = sb.TopK(k=1, score="score", time="t", window=sb.TimeWindow(10))
+    >>> monitor = sb.Monitor(query, late=lambda rows: print(rows.to_pylist()))
+    >>> _ = monitor.push(pa.table({"t": [3, 12], "score": [1.0, 2.0]}))
+    >>> _ = monitor.push(pa.table({"t": [4, 13], "score": [9.0, 8.0]}))
+    [{'t': 4, 'score': 9.0}]
     """
 
     def __init__(
@@ -85,8 +101,10 @@ class Monitor:
         on_bad: str = "raise",
         idle: Duration | float | None = None,
         threads: int | None = None,
+        late: Late = "count",
     ) -> None:
         self.board = new_board(query, on_bad, idle, threads, positions=True)
+        _treat_late(self.board, late)
 
     @property
     def session(self) -> Session:
@@ -179,15 +197,20 @@ class Monitor:
         return snapshot_of(self.board)
 
     @classmethod
-    def restore(cls, blob: bytes, threads: int | None = None, **given: Any) -> Monitor:
+    def restore(
+        cls, blob: bytes, threads: int | None = None, late: Late | None = None, **given: Any
+    ) -> Monitor:
         """Rebuild a monitor from a snapshot.
 
+        ``late`` is as it was, unless it is given; a function has to be given again.
         A snapshot cannot hold functions. If the query's ``combine`` is a function, pass the same
         one as ``combine=``; for a board, a mapping from the names of such queries to their
         functions.
         """
         monitor = cls.__new__(cls)
         monitor.board = restored(blob, _session_maker(threads, positions=True), given)
+        if late is not None:
+            _treat_late(monitor.board, late)
         return monitor
 
     @classmethod
@@ -207,6 +230,22 @@ class Monitor:
     def _check(self) -> None:
         """Assert every invariant; only tests call it."""
         self.board.check()
+
+
+def _treat_late(board: BoardSession, late: Late) -> None:
+    """Say what becomes of late rows, after checking the user's argument."""
+    if not callable(late):
+        one_of("late", late, ("count", "raise"))
+    for session in board.sessions:
+        session.late_is_an_error = late == "raise"
+    board.tell_late(partial(_give_late, late) if callable(late) else None)
+
+
+def _give_late(
+    function: Callable[[pa.Table], object], table: pa.Table, late: Sequence[LateRows]
+) -> None:
+    rows = np.unique(np.concatenate([each.numbers for each in late]))
+    function(table.take(to_arrow(rows)))
 
 
 def _views(found: list[Answers]) -> list[Answer]:

@@ -213,7 +213,8 @@ def _run(
     # Tables are sorted first, so nothing in them is late.
     in_order = all(is_table(each) for each in (source.values() if several else [source]))
     for session in board.sessions:
-        session.in_order, session.late_is_an_error = in_order, not in_order
+        session.in_order = in_order
+        session.late_is_an_error = not in_order and session.on_bad != "skip"
     read = 0
     read_one = partial(_batches, board, sorts, late)
     for step in (_several if several else _single)(source, board, read_one):

@@ -15,13 +15,15 @@ from skyband.data.columns import as_table, chunks_of
 from skyband.data.memo import one_batch
 from skyband.engine.intake import RowLimits
 from skyband.engine.peek import peek, position
-from skyband.engine.session import ONLY, Name, Session, Transaction, commit
+from skyband.engine.session import ONLY, LateRows, Name, Session, Transaction, commit
 from skyband.errors import SchemaError
 from skyband.query.base import Query
 
 __all__ = ["BoardSession"]
 
 Plan = Iterable[tuple[Session, Transaction | None]]
+OnLate = Callable[[pa.Table, Sequence[LateRows]], None]
+"""Takes a table that was pushed, and which of its rows were late."""
 
 
 class BoardSession:
@@ -37,6 +39,28 @@ class BoardSession:
         self._names: list[Name] = list(names or self._owner)
         self.rows_in = 0
         """Rows read; each once, however many queries read it."""
+        self._on_late: OnLate | None = None
+
+    def tell_late(self, on_late: OnLate | None) -> None:
+        """Call this with the late rows of each push, before it changes anything.
+
+        It gets the table of a source as it was pushed and, for each fold that left some of its
+        rows out, which they are and why. If it raises, the push has not happened.
+        """
+        self._on_late = on_late
+        for session in self.sessions:
+            session.late_is_kept = on_late is not None
+
+    def _told_late(self, parts: Sequence[Any]) -> None:
+        late: dict[str, list[LateRows]] = {}
+        tables: dict[str, Any] = {}
+        for session, part in zip(self.sessions, parts, strict=True):
+            for each in session.late if part is not None else ():
+                late.setdefault(each.source, []).append(each)
+                tables[each.source] = part[each.source] if isinstance(part, Mapping) else part
+        for source, rows in late.items():
+            assert self._on_late is not None
+            self._on_late(as_table(tables[source]), rows)
 
     @property
     def alone(self) -> bool:
@@ -131,7 +155,8 @@ class BoardSession:
         tables = _Tables(self.needed if len(self.sessions) > 1 else None)
         given = [None if part is None else tables.of(part) for part in parts]
         with one_batch() if len(self.sessions) > 1 else nullcontext():
-            answers = self._carry_out(partial(self._pushing, given))
+            told = None if self._on_late is None else partial(self._told_late, parts)
+            answers = self._carry_out(partial(self._pushing, given), told)
         self.rows_in += sum(tables.rows.values())
         return answers
 
@@ -182,7 +207,7 @@ class BoardSession:
                 with session.named():
                     if not session.bound:  # because the first batch was refused
                         session.bind(ONLY, table.schema)
-                    session.refuse_bad(table)
+                    session.intake.refuse_bad(ONLY, table)
 
     def find_reasons(self, table: pa.Table) -> None:
         """Say why the first row was left out by its row number in the whole table of all rows."""
@@ -190,12 +215,14 @@ class BoardSession:
             faults = session.intake.faults(ONLY, table) if session.rows["rows_bad"] else None
             session.reason = session.reason if faults is None else faults.reasons[0]
 
-    def _carry_out(self, plan: Callable[[], Plan]) -> list[Answers]:
+    def _carry_out(
+        self, plan: Callable[[], Plan], begun: Callable[[], None] | None = None
+    ) -> list[Answers]:
         """Make all changes of a plan, or none; the answers in the order of the board."""
         new = [(each, dict(each.bound)) for each in self.sessions if each.fold is None]
         try:
             planned = [(session, each) for session, each in plan() if each is not None]
-            committed = commit([each for _, each in planned])
+            committed = commit([each for _, each in planned], begun)
         except BaseException:
             for session, known in new:
                 session.reset(known)

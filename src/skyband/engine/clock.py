@@ -17,7 +17,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -78,57 +78,6 @@ class ClockPreview(NamedTuple):
     """The greatest time that would have been seen; 0 if there are no times."""
     target: Any
     """How far the stream would have come."""
-
-
-class Clock(Protocol):
-    """What the clocks of time windows and count windows have in common."""
-
-    foresees: bool
-    """Whether ``glimpse`` can tell what rows would do."""
-    seen: dict[str, int | None]
-    """The greatest time seen in each source."""
-    ignored: set[str]
-    """Sources that do not hold the stream back because they are exhausted or idle."""
-
-    @property
-    def waiting(self) -> bool:
-        """Whether it has joined a running stream, and its first window has not begun yet."""
-
-    @property
-    def started(self) -> bool:
-        """Whether it is known how far the stream has come."""
-
-    @property
-    def sealed(self) -> int:
-        """The first pane that still takes rows, of all groups."""
-
-    def sealed_of(self, groups: Codes) -> Any:
-        """The first pane of each of these groups that still takes rows."""
-
-    def place(self, read: ReadBatch, axis: TimeAxis | None, groups: GroupTable) -> Placement: ...
-    def target(self) -> Any: ...
-    def final(self) -> Any: ...
-    def passes(self, target: Any, least: int) -> bool: ...
-    def settle(self, target: Any) -> None: ...
-    def split(self, open_panes: OpenPanes, target: Any) -> SplitPanes: ...
-    def advance(
-        self, target: Any, sealed: Runs | None, groups: GroupTable, elsewhere: Ints
-    ) -> list[Windows]: ...
-    def glimpse(
-        self, ticks: Ints | None, counting: Ints | None, rows: int
-    ) -> ClockPreview | None: ...
-    def accept(self, glimpse: ClockPreview) -> int: ...
-    def place_accepted(
-        self, batch: pa.RecordBatch, axis: TimeAxis | None, groups: GroupTable, first: int
-    ) -> Rows: ...
-    def lateness_for(self, time: int) -> int: ...
-    def oldest_pane(self, last: Windows) -> int: ...
-    def totals(self) -> Totals: ...
-    def sealed_windows(self, size: int, groups: GroupTable) -> Windows: ...
-    def keep_readers(self, kept: Sequence[int]) -> None: ...
-    def copied(self) -> Clock: ...
-    def state(self) -> dict[str, Any]: ...
-    def restore(self, state: dict[str, Any]) -> None: ...
 
 
 def clock_for(
@@ -211,9 +160,12 @@ class TimeClock:
         """
         self.panes, self.readers = panes, tuple(readers or (panes,))
         self.foresees = not panes.gaps
+        """Whether ``glimpse`` can tell what rows would do."""
         self.lateness, self.idle = lateness, idle
         self.seen: dict[str, int | None] = dict.fromkeys(sources)
+        """The greatest time seen in each source."""
         self.ignored: set[str] = set()
+        """Sources that do not hold the stream back because they are exhausted or idle."""
         self.watermark: int | None = None
         self.answered: int | None = None
         self.pending: list[int | None] = [None for _ in self.readers]
@@ -273,12 +225,13 @@ class TimeClock:
         ticks = read.ticks[kept] if len(kept) else None
         rest = replace(read, batch=read.batch.take(to_arrow(kept)), ticks=ticks)
         placement = place_rows(rest, axis, self.panes, groups, self.sealed)
-        return replace(placement, unused=placement.unused + len(read.ticks) - len(kept))
+        unused = placement.unused + len(read.ticks) - len(kept)
+        return replace(placement, late=kept[placement.late], unused=unused)
 
-    def lateness_for(self, time: int) -> int:
-        """The lateness of a window that would have taken a late row of this time."""
+    def behind(self, times: Ints) -> Ints:
+        """How far late rows of these times are behind the watermark."""
         assert self.watermark is not None
-        return self.watermark + self.lateness - time
+        return self.watermark - times
 
     @property
     def greatest(self) -> int | None:
@@ -564,9 +517,9 @@ class ArrivalClock:
         self.counts = counts
         return place_arrivals(read, numbers, self.panes, groups, codes)
 
-    def lateness_for(self, time: int) -> int:
+    def behind(self, times: Ints) -> Ints:
         """No arrival is late."""
-        return 0
+        return np.zeros_like(times)
 
     def target(self) -> Ints:
         """The arrivals so far."""
@@ -680,3 +633,6 @@ class ArrivalClock:
         """Restore a snapshot."""
         require(len(state["counts"]) > 0, "no arrivals are known")
         self.counts = self.answered = _numbers(state["counts"], 0)
+
+
+Clock: TypeAlias = TimeClock | ArrivalClock

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Any, TypeVar
 
 import numpy as np
@@ -304,7 +305,9 @@ class Intake:
             return []
         self.bind(source, table.schema)
         chunks = chunks_of(table.select(self.bound[source].names), self.synopsis.long_chunks)
-        return [self._judged(source, batch, in_order) for batch in chunks]
+        pieces = [self._judged(source, batch, in_order) for batch in chunks]
+        starts = accumulate((each.rows_in for each in pieces[:-1]), initial=0)
+        return [replace(p, start=at) if at else p for p, at in zip(pieces, starts, strict=True)]
 
     def take(self, source: str, data: Any, in_order: bool = False) -> ReadBatch:
         """The good rows of a batch, and its bad rows, which are not counted or refused yet.
@@ -361,7 +364,7 @@ class Intake:
         if self.limits is None:
             greatest = None
         counts: dict[str, Any] = {"rows_in": len(kept), "filtered": len(kept) - len(rows)}
-        return replace(read, faults=faults, greatest=greatest, **counts)
+        return replace(read, faults=faults, greatest=greatest, counting=rows, **counts)
 
     def _checked(self, source: str, batch: pa.RecordBatch, sorted_before: bool) -> ReadBatch:
         rows_in = batch.num_rows

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import compress, pairwise
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,9 @@ from skyband.contract.rows import Windows
 from skyband.contract.runs import Runs, run_starts
 from skyband.data.flat_state import Form, admitted, require
 from skyband.panes import DecayPanes, Panes, SidePanes
+
+if TYPE_CHECKING:
+    from skyband.engine.row_buffer import RowBuffer
 
 __all__ = [
     "SURELY_FITS",
@@ -292,17 +295,6 @@ SplitPanes = tuple[Runs | None, list[Runs]]
 """Sealed panes, and the pieces that stay open; see ``OpenPanes.split``."""
 
 
-class WaitingRows(Protocol):
-    """Rows that belong to open panes and are not summarised yet."""
-
-    rows: int
-    least: int
-
-    def settle(self) -> None: ...
-    def mark(self) -> tuple[Any, ...]: ...
-    def rewind(self, mark: tuple[Any, ...]) -> None: ...
-
-
 class OpenPanes:
     """Pieces of summaries, combined into one now and then so that they stay few and small.
 
@@ -317,7 +309,7 @@ class OpenPanes:
         self._added: int | None = None
         self.blank: Runs | None = None
         """A summary without panes, kept for its columns; None until the first summary."""
-        self.waiting: WaitingRows | None = None
+        self.waiting: RowBuffer | None = None
         """Rows that are summarised as soon as the pieces are read."""
         self._settled = 0
         """The number of rows after the pieces were last combined."""

@@ -6,7 +6,7 @@ moved only within a pane, if there are groups. Other rows are sorted by pane and
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from skyband.panes import Panes
 
 __all__ = ["NEVER", "Placement", "ReadBatch", "codes_of", "place_arrivals", "place_rows"]
 
+_NONE = np.zeros(0, np.int64)
 NEVER = int(np.iinfo(np.int64).min)
 """A pane before all others."""
 
@@ -46,17 +47,27 @@ class ReadBatch:
     """Whether times never decrease."""
     filtered: int = 0
     """Rows that ``where`` leaves out."""
+    counting: Ints | None = None
+    """The rows of the chunk that it does not leave out; None for all."""
+    start: int = 0
+    """How many rows of the push come before this chunk."""
+
+    def numbers(self, rows: Ints) -> Ints:
+        """The row numbers, in the table that was pushed, of these rows of the batch."""
+        good = np.arange(self.rows_in) if self.counting is None else self.counting
+        if self.faults is not None:
+            good = good[~self.faults.mask[good]]
+        return self.start + good[rows]
 
 
 @dataclass(frozen=True, eq=False)
 class Placement:
-    """Rows with their panes, and counts of the rows left out."""
+    """Rows with their panes, and those left out."""
 
     rows: Rows | None
-    late: int = 0
+    late: Ints = field(default_factory=lambda: _NONE)
+    """Which rows of the batch are late."""
     unused: int = 0
-    earliest_late: int = 0
-    """The least time among the late rows."""
 
 
 def place_rows(
@@ -95,12 +106,11 @@ def _stretched(
     pane, starts, lengths = _stretches(positions, panes)
     used = panes.used(pane)
     late = used & (pane < sealed)
-    counts = int(lengths[late].sum()), int(lengths[~used].sum())
-    earliest = int(positions[int(starts[late][0])]) if counts[0] else 0
+    left_out = expand(starts[late], lengths[late]), int(lengths[~used].sum())
     keep = used & ~late
     pane, starts, lengths = pane[keep], starts[keep], lengths[keep]
     if not len(pane):
-        return Placement(None, *counts, earliest)
+        return Placement(None, *left_out)
     whole = int(lengths.sum())
     first = int(starts[0])
     arrival = positions[0] + starts if times is None else None
@@ -118,7 +128,7 @@ def _stretched(
         index, within, group, offsets = split_by_code(offsets, codes, groups.bound)
         pane = pane[within]
     rows = Rows(source, batch, pane, group, offsets, index, times, arrival)
-    return Placement(rows, *counts, earliest)
+    return Placement(rows, *left_out)
 
 
 def _stretches(positions: Ints | range, panes: Panes) -> tuple[Ints, Ints, Ints]:
@@ -157,8 +167,7 @@ def _sorted(
     pane = panes.pane_of(positions)
     used = panes.used(pane)
     late = used & (pane < sealed)
-    counts = int(late.sum()), int((~used).sum())
-    earliest = int(positions[late].min()) if counts[0] else 0
+    left_out = np.flatnonzero(late), int((~used).sum())
     keep = used & ~late
     if not keep.all():
         kept = np.flatnonzero(keep)
@@ -166,7 +175,7 @@ def _sorted(
         times = None if times is None else times[kept]
         codes = None if codes is None else codes[kept]
     if not batch.num_rows:
-        return Placement(None, *counts, earliest)
+        return Placement(None, *left_out)
     if codes is None:
         codes = codes_of(batch, groups)
     index, starts = _arranged(pane, codes, groups.bound)
@@ -174,7 +183,7 @@ def _sorted(
     offsets = np.append(starts, len(pane))
     arrival = positions[first] if times is None else None
     runs = pane[first], codes[first], offsets, index, times, arrival
-    return Placement(Rows(source, batch, *runs), *counts, earliest)
+    return Placement(Rows(source, batch, *runs), *left_out)
 
 
 def codes_of(batch: pa.RecordBatch, groups: GroupTable) -> Codes:

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from skyband.answers.answer import Answers
+from skyband.arrays import Ints
 from skyband.contract.capabilities import PositionTracking
 from skyband.contract.rows import Faults
 from skyband.data.columns import as_table
@@ -20,7 +21,7 @@ from skyband.data.group_table import GroupTable
 from skyband.engine.fold import Fold, Step, widest
 from skyband.engine.intake import Intake, refuse
 from skyband.engine.per_group import make_synopsis
-from skyband.engine.placement import Placement, ReadBatch
+from skyband.engine.placement import ReadBatch
 from skyband.engine.row_buffer import RowBuffer, row_buffer_for
 from skyband.errors import DataError, QueryError, SchemaError, SkybandError
 from skyband.query.base import Query
@@ -28,6 +29,7 @@ from skyband.window import duration_text
 
 __all__ = [
     "ONLY",
+    "LateRows",
     "OutOfOrder",
     "Session",
     "Transaction",
@@ -67,8 +69,13 @@ class Transaction:
         self.session.rows = mark[1]
 
 
-def commit(transactions: Sequence[Transaction]) -> list[list[Answers | None]]:
-    """Carry out all transactions; the answers of each one's readers. If one raises, undo all."""
+def commit(
+    transactions: Sequence[Transaction], begun: Callable[[], None] | None = None
+) -> list[list[Answers | None]]:
+    """Carry out all transactions; the answers of each one's readers. If one raises, undo all.
+
+    ``begun`` is called once all rows are taken; if it raises, that undoes all, too.
+    """
     marks = [each.mark() for each in transactions]
     order = sorted(range(len(marks)), key=lambda i: marks[i][0][-1] is None)  # savepoints first
     try:
@@ -76,6 +83,8 @@ def commit(transactions: Sequence[Transaction]) -> list[list[Answers | None]]:
         for each in transactions:
             with each.session.named():
                 steps.append(each.begin(each.fold))
+        if begun is not None:
+            begun()
         finished: list[Any] = [None] * len(steps)
         for i in order:
             step = steps[i]
@@ -143,6 +152,28 @@ COUNTS = ("rows_in", "rows_late", "rows_bad", "rows_unused", "rows_filtered")
 Name = str | None
 
 
+@dataclass(frozen=True, eq=False)
+class LateRows:
+    """Late rows of one push, of one source."""
+
+    source: str
+    numbers: Ints
+    """Their row numbers in the table that was pushed."""
+    behind: Ints
+    """How far each was behind the watermark, in ticks."""
+    integer: bool
+    """Whether ticks are plain integers, and not microseconds."""
+    queries: Sequence[str]
+    """The queries that left them out; none if there is one without a name."""
+
+    @property
+    def reasons(self) -> list[str]:
+        """For each row, why it was left out."""
+        whose = f" for query {', '.join(self.queries)}" if self.queries else ""
+        texts = map(str if self.integer else duration_text, self.behind.tolist())
+        return [f"late by {text}{whose}" for text in texts]
+
+
 class OutOfOrder(Exception):  # noqa: N818  no error: the reader sorts the source and starts again
     """A row came too late in a source that can be sorted."""
 
@@ -170,6 +201,9 @@ class Session:
         self.idle = idle
         """Seconds after which a silent source stops holding the watermark back; None for never."""
         self.late_is_an_error = False
+        self.late_is_kept = False
+        """Whether ``late`` holds the late rows of a push, for who wants them."""
+        self.late: list[LateRows] = []
         self.late_is_sorted = False
         """Whether a late row raises ``OutOfOrder``, whatever ``on_bad``, to sort its source."""
         self.in_order = False
@@ -203,6 +237,7 @@ class Session:
 
     def pushing(self, data: Any) -> Transaction | None:
         """Read a batch, or a mapping from source to batch; rows are taken by the transaction."""
+        self.late = []
         with self.named():
             batches = self.read(self.by_source(data))
             for each in batches:
@@ -259,24 +294,29 @@ class Session:
         summaries = map_(self.synopsis.summarise, placed)
         for each, placement in zip(batches, placements, strict=True):
             self.rows["rows_unused"] += placement.unused
-            if placement.late and clock.waiting:
-                self.rows["rows_unused"] += placement.late  # from before its first window
-            elif placement.late:
-                self._note_late(fold, placement, each.source)
+            if len(placement.late) and clock.waiting:
+                self.rows["rows_unused"] += len(placement.late)  # from before its first window
+            elif len(placement.late):
+                self._note_late(fold, each, placement.late)
         for runs in summaries:
             fold.take(runs)
         return fold.begin()
 
-    def _note_late(self, fold: Fold, placement: Placement, source: str) -> None:
-        self.rows["rows_late"] += placement.late
+    def _note_late(self, fold: Fold, read: ReadBatch, late: Ints) -> None:
+        self.rows["rows_late"] += len(late)
         if self.late_is_sorted:
             raise OutOfOrder
-        window = self.query.window
-        needed = fold.clock.lateness_for(placement.earliest_late)
+        assert read.ticks is not None
+        window, behind = self.query.window, fold.clock.behind(read.ticks[late])
+        needed = int(behind.max()) + window.lateness_ticks
         text = str(needed) if window.integer else f"'{duration_text(needed)}'"
         lateness = f"lateness={text}"
-        if self.late_is_an_error and self.on_bad != "skip":
-            raise _too_late(placement.late, lateness, source)
+        if self.late_is_an_error:
+            raise _too_late(len(late), lateness, read.source)
+        if self.late_is_kept:
+            named = [name for name in self.queries if name is not None]
+            numbers = read.numbers(late)
+            self.late.append(LateRows(read.source, numbers, behind, window.integer, named))
         if self.reason is None:
             self.reason = f"late, but a window with {lateness} would take it"
 
@@ -343,10 +383,6 @@ class Session:
         """Forget all rows and columns, to read a source again from its beginning."""
         self.reset()
         self.rows, self.reason = dict.fromkeys(COUNTS, 0), None
-
-    def refuse_bad(self, table: pa.Table) -> None:
-        """Raise DataError if a table has bad rows; row numbers are those of the table."""
-        self.intake.refuse_bad(ONLY, table)
 
     def start(self) -> Fold:
         """The fold, made at the first call, when columns are known."""
@@ -435,6 +471,6 @@ def _too_late(count: int, lateness: str, source: str) -> DataError:
     return DataError(
         f"{count:,} row{'s' if count != 1 else ''}{where} came too late: the source is out of "
         f"order, and their panes were already sealed. A window with {lateness} would take "
-        "them; on_bad='skip' counts them and goes on; rank sorts a table or the files of a folder "
-        "or glob, but no iterable"
+        "them; on_bad='skip' (of a Monitor: late='count') counts them and goes on; rank sorts a "
+        "table or the files of a folder or glob, but no iterable"
     )
