@@ -19,7 +19,7 @@ from skyband.arrays import Ints
 from skyband.uncertain.base import Semantics
 from skyband.uncertain.kernels import queue
 from skyband.uncertain.kernels.types import KEEP
-from skyband.uncertain.scsq import BufferedQueue
+from skyband.uncertain.scsq import BufferedSegments
 
 __all__ = [
     "ALGORITHMS", "OURS", "PRINTED", "Point", "Stream", "as_printed", "measure", "needed",
@@ -119,12 +119,12 @@ def as_printed() -> Iterator[None]:
 
     Ours takes all rows of a batch that no window needs before, and empties the buffer once.
     """
-    take = BufferedQueue._take  # noqa: SLF001  what the paper does is no option of ours
+    take = BufferedSegments.take  # what the paper does is no option of ours
 
-    def in_pieces(self: BufferedQueue, offsets: Ints, gone: Ints) -> None:
+    def in_pieces(self: BufferedSegments, offsets: Ints, gone: Ints) -> None:
         panes, start = len(offsets) - 1, 0
         while True:
-            num = self._queue.num
+            num = self.queue.num
             free = max(1, int(num[queue.ROOM] - (num[queue.HIGH] - num[queue.FRESH])))
             end = min(panes, int(np.searchsorted(offsets, offsets[start] + free)))
             take(self, offsets[start : end + 1], gone[start : end + 1])
@@ -132,7 +132,7 @@ def as_printed() -> Iterator[None]:
                 return
             start = end
 
-    with patch.object(BufferedQueue, "_take", in_pieces):
+    with patch.object(BufferedSegments, "take", in_pieces):
         yield
 
 

@@ -9,6 +9,9 @@
 
 Panes are numbered with consecutive integers. A row belongs to exactly one pane, and a window is a
 whole number of panes. Code outside this module works with pane numbers, not with times.
+
+If cuts lie at local midnights, the same arithmetic is done on what the clock on the wall shows
+(``local_days.py``); only ``_wall`` and ``_position`` know of it.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from skyband.arrays import Ints
+from skyband.local_days import LocalDays
 
 __all__ = ["NO_START", "ArrivalPanes", "DecayPanes", "LandmarkPanes", "Panes", "SidePanes"]
 
@@ -39,6 +43,8 @@ class Panes:
     size: int
     slide: int
     offset: int = 0
+    days: LocalDays | None = field(default=None, kw_only=True)
+    """If cuts lie at a time of the clock in some zone: how they become instants."""
 
     sized: ClassVar[bool] = True
     """Whether windows have a size, so that rows leave them again."""
@@ -74,9 +80,18 @@ class Panes:
         whole = self.size // self.slide
         return whole * self.per_slide + (1 if self.rest else 0)
 
+    def _wall(self, position: Any) -> Any:
+        return position if self.days is None else self.days.wall(position)
+
+    def _position(self, wall: Any) -> Any:
+        return wall if self.days is None else self.days.instant(wall)
+
     def pane_of(self, position: Any) -> Any:
         """Pane numbers of integer positions (an array or one number)."""
-        shifted = position - self.offset if self.offset else position
+        return self._number(self._wall(position))
+
+    def _number(self, wall: Any) -> Any:
+        shifted = wall - self.offset if self.offset else wall
         slides = shifted // self.slide
         if not self.rest:
             return slides
@@ -85,6 +100,9 @@ class Panes:
 
     def pane_start(self, pane: Any) -> Any:
         """First position of a pane (an array or one number)."""
+        return self._position(self._edge(pane))
+
+    def _edge(self, pane: Any) -> Any:
         if not self.rest:
             return self.offset + pane * self.slide
         slides, second = pane // 2, pane % 2
@@ -102,11 +120,11 @@ class Panes:
 
     def end_of(self, window: Any) -> Any:
         """The position at which window number ``window`` ends."""
-        return self.offset + window * self.slide
+        return self._position(self.offset + window * self.slide)
 
     def start_of(self, window: Any) -> Any:
         """The position at which window number ``window`` starts."""
-        return self.end_of(window) - self.size
+        return self._position(self.offset + window * self.slide - self.size)
 
     def first_pane(self, window: Any) -> Any:
         """The first pane of a window."""
@@ -118,14 +136,19 @@ class Panes:
 
     def last_window_ending_by(self, position: int) -> int:
         """The greatest window number whose end is at or before ``position``."""
-        return int((position - self.offset) // self.slide)
+        return int((self._wall(position) - self.offset) // self.slide)
 
     def first_window_from(self, position: int) -> int | None:
         """The first window that starts at or after a position of a stream that already runs.
 
         None if who joins a stream counts positions of its own.
         """
-        return self.last_window_ending_by(position + self.size - 1) + 1
+        before = self._wall(position - 1) - self.offset
+        return int((before + self.size) // self.slide) + 1
+
+    def first_since(self, end: Any, size: int) -> Any:
+        """The first pane that begins at most ``size`` before pane number ``end`` begins."""
+        return self._number(self._edge(end) - size - 1) + 1
 
     def first_window_of(self, pane: Any) -> Any:
         """The first window that covers the pane; for a pane in a gap, the first that ends later."""
@@ -233,13 +256,13 @@ class SidePanes(Panes):
         whole, rest = divmod(self.size, self.slide)
         return whole * len(self.cuts) + sum(cut >= self.slide - rest for cut in self.cuts)
 
-    def pane_of(self, position: Any) -> Any:
-        shifted = position - self.offset
+    def _number(self, wall: Any) -> Any:
+        shifted = wall - self.offset
         slides = shifted // self.slide
         within = np.searchsorted(self.cuts, shifted - slides * self.slide, side="right")
         return len(self.cuts) * slides + within - 1
 
-    def pane_start(self, pane: Any) -> Any:
+    def _edge(self, pane: Any) -> Any:
         slides, place = pane // len(self.cuts), pane % len(self.cuts)
         return self.offset + slides * self.slide + np.asarray(self.cuts)[place]
 
@@ -253,5 +276,4 @@ class SidePanes(Panes):
 
         Between two ends the window cannot begin everywhere: it begins with the first cut.
         """
-        start = self.pane_start(end) - dict(self.sides)[source]
-        return self.pane_of(start - 1) + 1
+        return self.first_since(end, dict(self.sides)[source])

@@ -12,10 +12,12 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from fractions import Fraction
 from typing import Any, ClassVar
+from zoneinfo import ZoneInfo
 
 import numpy as np
 
 from skyband.errors import QueryError
+from skyband.local_days import DAY, LocalDays
 from skyband.panes import ArrivalPanes, DecayPanes, LandmarkPanes, Panes, SidePanes
 
 __all__ = [
@@ -43,8 +45,8 @@ _UNITS = {
     1_000_000: ("s", "sec", "secs", "second", "seconds"),
     60_000_000: ("m", "min", "mins", "minute", "minutes"),
     3_600_000_000: ("h", "hr", "hrs", "hour", "hours"),
-    86_400_000_000: ("d", "day", "days"),
-    7 * 86_400_000_000: ("w", "week", "weeks"),
+    DAY: ("d", "day", "days"),
+    7 * DAY: ("w", "week", "weeks"),
 }
 _MICROSECONDS = {name: size for size, names in _UNITS.items() for name in names}
 _VARYING = {"month", "months", "mon", "quarter", "quarters", "year", "years", "y", "yr", "yrs"}
@@ -136,11 +138,10 @@ def duration_text(microseconds: int) -> str:
     return f"{microseconds} us"
 
 
-_DAY = 86_400_000_000
 _GREATEST = 1 << 60
 _TICKS = (-(1 << 63), (1 << 63) - 1)
 # Years 1 to 9999, the range of Python's datetime, less one day at each end for time zones.
-_CALENDAR = (-62_135_596_800_000_000 + _DAY, 253_402_300_799_999_999 - _DAY)
+_CALENDAR = (-62_135_596_800_000_000 + DAY, 253_402_300_799_999_999 - DAY)
 
 
 def _fits(name: str, ticks: int) -> None:
@@ -184,6 +185,8 @@ class EventWindow:
     panes: Panes
     lateness_ticks: int
     integer: bool
+    zone: str | None = None
+    """The zone in which days begin, if that matters."""
 
     def _set(self, panes: Panes, lateness: int, integer: bool) -> None:
         object.__setattr__(self, "panes", panes)
@@ -223,6 +226,10 @@ class TimeWindow(EventWindow):
     greatest time seen. Durations are strings, timedeltas (of Python, numpy or pandas) or, over an
     integer time column, integers.
 
+    With a ``zone``, such as ``"America/New_York"``, size and slide are whole days, ends are local
+    midnights there (plus ``offset``, on its clocks), and answers show them in that zone. A window
+    may then have a day of 23 or 25 hours.
+
     >>> TimeWindow("10 minutes", slide="1 minute", lateness="30 seconds").panes.per_window
     10
     """
@@ -231,6 +238,7 @@ class TimeWindow(EventWindow):
     slide: Duration | None = None
     lateness: Duration = 0
     offset: Duration = 0
+    zone: str | None = None
     panes: Panes = field(init=False, repr=False, compare=False)
     lateness_ticks: int = field(init=False, repr=False, compare=False)
     integer: bool = field(init=False, repr=False, compare=False)
@@ -243,7 +251,31 @@ class TimeWindow(EventWindow):
         given = {"size": self.size, "slide": self.slide}
         ticks, integer = _ticks(given, {"lateness": self.lateness, "offset": self.offset})
         slide = ticks.get("slide", ticks["size"])
-        self._set(Panes(ticks["size"], slide, ticks["offset"] % slide), ticks["lateness"], integer)
+        offset = ticks["offset"] % slide
+        days = None if self.zone is None else self._days(ticks, integer, offset % DAY)
+        panes = Panes(ticks["size"], slide, offset, days=days)
+        self._set(panes, ticks["lateness"], integer)
+
+    def _days(self, ticks: Mapping[str, int], integer: bool, clock: int) -> LocalDays:
+        """The days of the zone."""
+        if integer:
+            raise QueryError(
+                "zone needs a size in days, because integers have no days: leave it out"
+            )
+        for name in ("size", "slide"):
+            if ticks.get(name, DAY) % DAY:
+                raise QueryError(
+                    f"{name} {getattr(self, name)!r} is not a whole number of days, but windows "
+                    "with a zone end at local midnights: give days or weeks, or leave out zone"
+                )
+        try:
+            ZoneInfo(self.zone)  # type: ignore[arg-type]
+        except (KeyError, ValueError, OSError, TypeError):
+            raise QueryError(
+                f"zone {self.zone!r} is not known; give the name of a time zone, such as "
+                "'America/New_York' or 'Europe/Berlin'"
+            ) from None
+        return LocalDays(self.zone, clock)  # type: ignore[arg-type]
 
 
 class SideWindows(EventWindow, Mapping[str, TimeWindow]):
@@ -273,6 +305,7 @@ class SideWindows(EventWindow, Mapping[str, TimeWindow]):
             for part, mine, theirs in (
                 ("slide", one.panes.slide, other.panes.slide),
                 ("offset", one.panes.offset, other.panes.offset),
+                ("zone", one.zone, other.zone),
                 ("lateness", one.lateness_ticks, other.lateness_ticks),
             ):
                 if mine != theirs:
@@ -282,7 +315,9 @@ class SideWindows(EventWindow, Mapping[str, TimeWindow]):
                     )
         panes = one.panes
         sizes = tuple(self.sizes.items())
-        cut = SidePanes(max(self.sizes.values()), panes.slide, panes.offset, sizes)
+        longest = max(self.sizes.values())
+        cut = SidePanes(longest, panes.slide, panes.offset, sizes, days=panes.days)
+        self.zone = one.zone
         self._set(cut, one.lateness_ticks, one.integer)
 
     def words(self, settings: Mapping[str, Any]) -> list[str]:

@@ -1,4 +1,7 @@
-"""Columns as numpy arrays without a copy, and empty tables; neither needs pandas."""
+"""Columns as numpy arrays without a copy, and empty tables; neither needs pandas.
+
+Importing it takes as long as a first answer, and a Ctrl-C while Arrow does so is lost.
+"""
 
 from __future__ import annotations
 
@@ -68,11 +71,17 @@ def test_empty_tables_of_every_type() -> None:
 def test_an_answer_does_not_import_pandas(tmp_path: Path) -> None:
     code = (
         "import sys, pyarrow as pa, pyarrow.parquet as pq, numpy as np, skyband as sb\n"
+        "import pyarrow.compute as pc\n"
+        "from skyband.data.columns import mask_of\n"
         "column = pa.Array.from_buffers(pa.int64(), 9, [None, pa.py_buffer(np.arange(9))])\n"
         "pq.write_table(pa.Table.from_arrays([column], ['x']), sys.argv[1])\n"
         "window = sb.CountWindow(3)\n"
         "assert sb.rank(sys.argv[1], sb.TopK(k=1, score='x', window=window)).num_rows == 3\n"
         "assert sb.rank(sys.argv[1], sb.HeavyHitters(k=1, item='x', window=window)).num_rows == 3\n"
+        "words = pa.Table.from_arrays([column.cast(pa.string())], ['x'])  # their counts tie\n"
+        "assert sb.rank(words, sb.HeavyHitters(k=9, item='x', window=sb.CountWindow(9))).num_rows\n"
+        "masks = (column.is_valid(), pc.greater(column, column))\n"
+        "assert [int(mask_of(mask).sum()) for mask in masks] == [9, 0]\n"
         "assert 'pandas' not in sys.modules\n"
     )
     command = [sys.executable, "-c", code, str(tmp_path / "x.parquet")]

@@ -65,7 +65,7 @@ def windows(draw: st.DrawFn) -> list[Any]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(
     windows=windows(),
     late=st.sampled_from([0, 0, 6, 40]),

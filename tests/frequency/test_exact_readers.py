@@ -134,7 +134,7 @@ class Pair:
             assert shown([a for a in answers if a.name == name]) == shown(monitor.flush()), name
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     sizes=st.lists(
         st.tuples(st.integers(1, 6), st.integers(1, 9)), min_size=2, max_size=5, unique=True

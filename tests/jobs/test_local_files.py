@@ -20,7 +20,7 @@ from skyband.jobs.local.files import FileSource
 from skyband.jobs.local.local_job import LocalJob, run_local
 
 QUERY: dict[str, Any] = {"kind": "TopK", "k": 2, "score": "x", "id": "id", "time": "ts"}
-WINDOW = {"size": 50, "slide": 10}
+WINDOW: dict[str, Any] = {"size": 50, "slide": 10}
 
 
 def hour(number: int) -> pa.Table:

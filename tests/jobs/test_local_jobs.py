@@ -8,6 +8,7 @@ import socket
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -19,8 +20,9 @@ from skyband.jobs import parse_job, run_job
 from skyband.jobs.job import JobSection
 from skyband.jobs.local.checkpoint import Checkpoint
 from skyband.jobs.local.files import FileSource
-from skyband.jobs.local.local_job import LocalJob, run_local
+from skyband.jobs.local.local_job import JobProgress, LocalJob, run_local
 from skyband.jobs.local.sources import make_source
+from skyband.kernels import notice
 from support.local_jobs import QUERIES, job, out, query_of, rows, wanted, written
 
 
@@ -126,6 +128,16 @@ def test_late_and_bad_rows_are_told(tmp_path: Path) -> None:
         report = run_local(parse_job(told)).report()
         assert (report.rows, report.late, report.bad) == counts
         assert report.state_bytes
+
+
+def test_compiling_does_not_count_as_reading(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr(notice, "time", SimpleNamespace(perf_counter=lambda: now[0]))
+    progress = JobProgress(rows=30)
+    with notice.waiting():
+        now[0] += 20
+    now[0] += 3
+    assert progress.report().rate == 10
 
 
 def test_several_sources(tmp_path: Path) -> None:

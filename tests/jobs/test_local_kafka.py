@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.timeout(1800), pytest.mark.xdist_gr
 kafka = pytest.importorskip("confluent_kafka", reason="the kafka extra")
 
 QUERY: dict[str, Any] = {"kind": "TopK", "k": 2, "score": "bytes", "id": "flow", "time": "ts"}
-WINDOW = {"size": 300, "slide": 60}
+WINDOW: dict[str, Any] = {"size": 300, "slide": 60}
 
 
 def job(servers: str, folder: Path, name: str, **more: Any) -> dict[str, Any]:

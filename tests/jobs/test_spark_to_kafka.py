@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(1800), pytest.mark.xdist_gr
 pytest.importorskip("confluent_kafka", reason="the kafka extra")
 
 SETTINGS: dict[str, Any] = {"k": 2, "score": "bytes", "id": "flow", "time": "ts"}
-WINDOW = {"size": 300, "slide": 60}
+WINDOW: dict[str, Any] = {"size": 300, "slide": 60}
 
 
 def test_a_batch_that_is_repeated_is_not_sent_again(

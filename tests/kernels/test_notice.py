@@ -73,6 +73,13 @@ def test_compiling_is_said_in_a_notebook_and_in_no_pipe(
     assert "skyband: compiling" in said(monkeypatch, folder / "2", terminal=False)
 
 
+def test_compiling_is_said_in_what_a_job_writes(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, no_log: None
+) -> None:
+    notice.say_in_any_case()
+    assert "skyband: compiling" in said(monkeypatch, folder, terminal=False)
+
+
 def test_compiling_is_logged(
     folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -75,7 +75,8 @@ def answers(
 def prepared(batches: Iterable[Batch], settings: Settings) -> list[Batch]:
     """The batches with computed columns, and with a mark on each row that does not count."""
     where = settings.pop("where", {})
-    texts = [settings[name] for name in ("score", "weight", "value") if settings.get(name)]
+    names = ("score", "weight", "value", "probability")
+    texts = [settings[name] for name in names if settings.get(name)]
     texts += settings.get("prefer", ())
 
     def mark(rows: Sequence[Row]) -> list[Row]:

@@ -26,7 +26,10 @@ CASES: list[Any] = [
     ("HeavyHitters", {"k": 2, "item": "item", "weight": "weight * (1 + price)", "time": "ts"}),
     ("UncertainTopK", UNCERTAIN | {"score": "max(price, weight)"}),
     ("UncertainTopK", UNCERTAIN | {"score": "score", "largest": False, "semantics": "u-topk"}),
-    ("UncertainTopK", UNCERTAIN | {"score": "score", "largest": False, "by": ("g",)}),
+    (
+        "UncertainTopK",
+        UNCERTAIN | {"score": "p", "largest": False, "by": ("g",), "probability": "p * 50 / 100"},
+    ),
     ("FusedTopK", conformance.FUSED | {"k": 2, "value": "value / 2 + 0.25"}),
     ("FusedTopK", conformance.FUSED | {"k": 2, "value": "1 - value", "stream": None}),
     ("Skyline", {"prefer": {"price / weight": "min", "volume": "max"}, "time": "ts"}),
@@ -123,6 +126,9 @@ def test_what_is_no_number_is_a_bad_row() -> None:
     (answer,) = monitor.push(table)
     assert answer.table["a / b"].to_pylist() == [1.0, -3.0]
     assert monitor.stats()["rows_bad"] == 2
+    chances = sb.UncertainTopK(k=5, score="b", probability="a / b", window=sb.CountWindow(2))
+    with pytest.raises(sb.DataError, match=r"'a / b', row 1: .* outside \(0, 1\] \(nan\)"):
+        sb.Monitor(chances).push(table)
     # Together with a filter, too, rows are named by their place in the batch.
     query = sb.TopK(k=5, score="a / b", window=sb.CountWindow(2), where={"a": [2]})
     with pytest.raises(sb.DataError, match=r"1 bad row: column 'a / b', row 1"):

@@ -18,23 +18,23 @@ import oracle
 import skyband as sb
 from support import conformance, spark_session, streams
 
-WHERE: dict[str, list[dict[str, Any]]] = {
-    "TopK": [{"g": ["x", "z"]}, {"kind": "a", "price": [0, 2]}],
+WHERE: dict[str, list[Any]] = {
+    "TopK": [{"g": ["x", "z"]}, {"kind": "a", "price": [0, 2]}, "price * 2 > weight or kind = 'b'"],
     "HeavyHitters": [{"kind": "b"}, {"weight": [1, 2]}],
-    "UncertainTopK": [{"p": (0.5, 1.0)}],
+    "UncertainTopK": ["not p in (0.5, 1.0)"],
     "FusedTopK": [{"g": "x"}],
-    "Skyline": [{"kind": "a"}],
+    "Skyline": ["kind != 'b' and not price <= 1"],
     "SkylineJoin": [{"stock": ["u", "v"]}, {"price": [0, 1, 3]}],
 }
 CASES = [
-    pytest.param(kind, number, where, id=f"{kind}-{number}-{'-'.join(where)}")
+    pytest.param(kind, number, where, id=f"{kind}-{number}-{where}")
     for kind, wheres in WHERE.items()
     for where in wheres
     for number in ((0, 6) if kind == "FusedTopK" else (0, -1))
 ]
 
 
-def chosen(kind: str, number: int, where: dict[str, Any]) -> dict[str, Any]:
+def chosen(kind: str, number: int, where: Any) -> dict[str, Any]:
     given = conformance.SETTINGS[kind][number] | {"where": where}
     # Without the rows that do not count, reports of an object are closer together.
     return given | ({"recurrences": 20} if kind == "FusedTopK" else {})
@@ -43,7 +43,7 @@ def chosen(kind: str, number: int, where: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize(("kind", "number", "where"), CASES)
 @given(data=st.data())
 @settings(max_examples=8)
-def test_time_windows(kind: str, number: int, where: dict[str, Any], data: st.DataObject) -> None:
+def test_time_windows(kind: str, number: int, where: Any, data: st.DataObject) -> None:
     window = data.draw(streams.time_windows())
     asked = chosen(kind, number, where)
     lateness = window.lateness * data.draw(st.integers(1, 2))
@@ -55,7 +55,7 @@ def test_time_windows(kind: str, number: int, where: dict[str, Any], data: st.Da
 @pytest.mark.parametrize(("kind", "number", "where"), CASES)
 @given(data=st.data())
 @settings(max_examples=6)
-def test_count_windows(kind: str, number: int, where: dict[str, Any], data: st.DataObject) -> None:
+def test_count_windows(kind: str, number: int, where: Any, data: st.DataObject) -> None:
     window = data.draw(streams.count_windows())
     asked = chosen(kind, number, where)
     if not conformance.fits(asked, window):
@@ -156,7 +156,7 @@ def test_files_and_boards(ending: str, tmp_path: Path) -> None:
     given: dict[str, Any] = {"k": 2, "time": "ts", "window": window}
     board = {
         "some": sb.TopK(score="price * weight", id="id", where=where, **given),
-        "others": sb.HeavyHitters(item="item", where={"kind": ["b"]}, **given),
+        "others": sb.HeavyHitters(item="item", where="not kind = 'a' and price < 5", **given),
         "all": sb.HeavyHitters(item="item", **given),
     }
     found = sb.rank(str(path), board)
@@ -173,7 +173,7 @@ def test_a_missing_column_is_named_with_those_there_are() -> None:
         sb.rank(FLOWS, topk(where={"gone": 1}))
 
 
-@pytest.mark.parametrize("where", [{"s": []}, {"s": {}}, {"": 1}, {3: 1}, "s=web", {"s": [[1]]}])
+@pytest.mark.parametrize("where", [{"s": []}, {"s": {}}, {"": 1}, {3: 1}, "", 5, {"s": [[1]]}])
 def test_filters_that_make_no_sense(where: Any) -> None:
     with pytest.raises(sb.QueryError, match="where"):
         topk(where=where)
@@ -185,10 +185,10 @@ TRADES = pa.table({"t": [1, 2], "stock": ["u", "v"], "price": [1, 2], "venue": [
 RISKS = pa.table({"t": [1, 2], "stock": ["u", "v"], "risk": [2, 1]})
 
 
-def join(**where: Any) -> sb.SkylineJoin:
+def join(text: str | None = None, **where: Any) -> sb.SkylineJoin:
     prefer = {"price": "min", "risk": "min"}
     sides: dict[str, Any] = {"left": "trades", "right": "risks", "on": "stock", "time": "t"}
-    return sb.SkylineJoin(**sides, prefer=prefer, window=WINDOW, where=where)
+    return sb.SkylineJoin(**sides, prefer=prefer, window=WINDOW, where=text or where)
 
 
 def test_each_source_is_filtered_by_the_columns_that_it_has() -> None:
@@ -198,6 +198,17 @@ def test_each_source_is_filtered_by_the_columns_that_it_has() -> None:
     assert sb.rank(both, join(stock="u", venue="s")).num_rows == 0
     with pytest.raises(sb.SchemaError, match="no source has a column 'gone'"):
         sb.rank(both, join(gone=1))
+
+
+def test_each_source_is_filtered_by_the_conditions_that_it_has_all_columns_of() -> None:
+    both = {"trades": TRADES, "risks": RISKS}
+    assert sb.rank(both, join("risk < 2 and venue = 's'"))["stock"].to_pylist() == ["v"]
+    assert sb.rank(both, join("risk < 2 and (price = 1 or venue = 'n')")).num_rows == 0
+    assert sb.rank(both, join("stock != 'v'"))["stock"].to_pylist() == ["u"]
+    with pytest.raises(sb.SchemaError, match="no source has a column 'gone'"):
+        sb.rank(both, join("gone = 1 and risk < 2"))
+    with pytest.raises(sb.SchemaError, match=r"no source has all columns .* price, risk;"):
+        sb.rank(both, join("price < risk"))
 
 
 def test_a_source_that_never_comes_has_no_column() -> None:
@@ -218,6 +229,10 @@ def test_the_filter_is_part_of_the_query() -> None:
     assert topk(where={"s": "web"}).fingerprint != topk(where={"s": "dns"}).fingerprint
     assert "where={'s': ('web',)}" in repr(topk())
     assert topk(where=None) == topk(where={})
+    text = topk(where=" s = 'web' ")
+    assert text == topk(where="s = 'web'")
+    assert sb.Monitor.restore(sb.Monitor(text).snapshot()).query == text
+    assert "where s = 'web'" in sb.explain(text)
 
 
 def test_settings_that_have_their_defaults_are_no_part_of_the_fingerprint() -> None:
@@ -241,9 +256,25 @@ def test_the_command_line() -> None:
     assert read('title="a, b=c"') == {"title": ("a, b=c",)}
     with pytest.raises(sb.QueryError, match="--where must be written name=value,value"):
         read("web")
+    # What is no such list is a condition.
+    for text in ("port in (80, 443)", "name = 'a' or x<9", "a=1 and b=2", "not tls", "a is null"):
+        assert read(text) == text
+    assert read("x > 1", "tls or y < 2") == "(x > 1) and (tls or y < 2)"
+    names = ("O'Brien", "war and peace", '"x > 3"')
+    assert [read(f"name={name}")["name"][0] for name in names] == [*names[:2], "x > 3"]
+    with pytest.raises(sb.QueryError, match="write 'a=1' as one, too"):
+        read("a=1", "x > 1")
 
 
-def test_a_job_file() -> None:
+@pytest.mark.parametrize(
+    ("where", "wanted"),
+    [
+        ({"service": ["web", "dns"], "day": date(2026, 1, 5)},
+         {"service": ("web", "dns"), "day": ("2026-01-05",)}),
+        ("service = 'web' or bytes > 9", "service = 'web' or bytes > 9"),
+    ],
+)  # fmt: skip
+def test_a_job_file(where: Any, wanted: Any) -> None:
     jobs = pytest.importorskip("skyband.jobs")
     told = {
         "name": "busiest",
@@ -256,11 +287,11 @@ def test_a_job_file() -> None:
             "score": "x",
             "time": "ts",
             "window": {"size": "1 minute"},
-            "where": {"service": ["web", "dns"], "day": date(2026, 1, 5)},
+            "where": where,
         },
     }
     (query,) = jobs.parse_job(told).queries.values()
-    assert query.where == {"service": ("web", "dns"), "day": ("2026-01-05",)}
+    assert query.where == wanted
 
 
 # Spark --------------------------------------------------------------------------------------------
@@ -273,7 +304,7 @@ def test_summaries_on_spark_hold_only_rows_that_count() -> None:
     stream = streams.stream(7, 200, lateness=5, step=2, gap=40, batches=6, groups=3)
     window = sb.TimeWindow(30, slide=7, lateness=5)
     query = sb.TopK(k=2, score="score", id="id", time="ts", by=("g",), window=window,
-                    where={"kind": "a", "price": list(range(6))})  # fmt: skip
+                    where="kind = 'a' and price + 0 in (0, 1, 2, 3, 4, 5)")  # fmt: skip
     sources = spark_simulator.first_tables(stream.batches)
     for shards in (1, 3):
         job = spark_simulator.Job(spark_simulator.plan_of(query, sources, shards=shards), 2)

@@ -35,7 +35,7 @@ def test_an_expression(spark: Any) -> None:
     from skyband.spark import rank
 
     stream = streams.stream(7, 120)
-    query = topk(score="price * weight", where={"kind": "a"})
+    query = topk(score="price * weight", where="kind = 'a' and not (price < 2 or weight is null)")
     want = sb.rank(stream.table, query).to_pylist()
     assert rank(spark.createDataFrame(stream.table), query).toArrow().to_pylist() == want
     assert "price * weight" in want[0]

@@ -91,7 +91,7 @@ def test_each_query_keeps_its_own_lateness(seed: int) -> None:
 
 
 def test_two_sources_and_one_watermark() -> None:
-    def fused(k: int, **window_of: int) -> sb.FusedTopK:
+    def fused(k: int, **window_of: Any) -> sb.FusedTopK:
         return sb.FusedTopK(
             k=k, id="id", value="x", streams=("a", "b"), time="t", recurrences=90,
             window=sb.TimeWindow(**window_of),

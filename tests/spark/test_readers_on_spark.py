@@ -122,7 +122,7 @@ def test_answers_are_those_of_the_embedded_engine(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=12)
+@settings(max_examples=7)
 @given(
     windows=windows(6),
     lives=st.lists(st.tuples(st.integers(0, 3), st.integers(1, 4)), min_size=6, max_size=6),

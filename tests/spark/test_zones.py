@@ -219,7 +219,9 @@ def test_dates(spark: Any) -> None:
     days = pa.table(
         {"day": [datetime(2024, 11, n).date() for n in range(1, 6)], "x": [1, 5, 3, 2, 4]}
     )
-    query = sb.TopK(k=1, score="x", time="day", window=sb.TimeWindow("2 days", slide="1 day"))
-    want = sb.rank(days, query)
-    assert want.num_rows == 5
-    assert in_utc(rank(spark.createDataFrame(days), query).toArrow()) == in_utc(want)
+    for zone in (None, ZONE):
+        window = sb.TimeWindow("2 days", slide="1 day", zone=zone)
+        query = sb.TopK(k=1, score="x", time="day", window=window)
+        want = sb.rank(days, query)
+        assert want.num_rows == 5
+        assert in_utc(rank(spark.createDataFrame(days), query).toArrow()) == in_utc(want)

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 import skyband as sb
 
-WINDOW = {"size": 300, "slide": 60}
+WINDOW: dict[str, Any] = {"size": 300, "slide": 60}
 QUERIES: dict[str, dict[str, Any]] = {
     "busiest": {"kind": "TopK", "k": 2, "score": "bytes", "id": "flow", "time": "ts"},
     "talkers": {"kind": "HeavyHitters", "k": 3, "item": "flow", "time": "ts"},

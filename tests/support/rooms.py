@@ -21,8 +21,8 @@ import skyband
 
 _ROOT = Path(skyband.__file__).parent
 _SHARED = (
-    "data/", "query/", "kernels/", "arrays.py", "window.py", "panes.py", "registry.py",
-    "contract/r",
+    "data/", "query/", "kernels/", "arrays.py", "window.py", "panes.py", "local_days.py",
+    "registry.py", "contract/r",
 )  # fmt: skip
 
 

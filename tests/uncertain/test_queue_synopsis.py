@@ -29,18 +29,18 @@ def test_an_entry_covers_windows_up_to_its_oldest_pane(algorithm: str) -> None:
     """A falling stream of certain rows: the compact set of any window is its first row."""
     falling = synopsis(algorithm, [9, 8, 7, 6], 1.0)
     for first in range(4):
-        slots, closed = falling._find(first)
+        slots, closed = falling.reserve.find(first)
         assert closed
         assert falling.store.rows.pane[slots].min() >= first
         assert falling.store.rows.key[slots].max() == falling.store.rows.key[-4:][first]
-    slots, closed = falling._find(4)
+    slots, closed = falling.reserve.find(4)
     assert (len(slots), closed) == (0, False)
 
 
 @pytest.mark.parametrize("algorithm", QUEUES)
 def test_the_newest_rows_alone_may_admit_no_compact_set(algorithm: str) -> None:
     unlikely = synopsis(algorithm, [9, 8, 7, 6], 0.125)
-    slots, closed = unlikely._find(1)
+    slots, closed = unlikely.reserve.find(1)
     assert not closed
     assert unlikely.store.rows.pane[slots].tolist() == [1, 2, 3]
 

@@ -12,6 +12,7 @@ import pytest
 import skyband as sb
 from skyband import registry
 from skyband.uncertain.kernels import queue
+from skyband.uncertain.queue import CompactSets
 from skyband.uncertain.scsq import SegmentalQueue
 from support.uncertain_cases import ALGORITHMS, KINDS, RADAR, query
 
@@ -95,7 +96,8 @@ def test_a_damaged_queue_is_noticed(damage: str) -> None:
     monitor._check()
     synopsis = monitor.session.synopsis
     assert isinstance(synopsis, SegmentalQueue)
-    arena, entry, num = synopsis._queue
+    assert isinstance(synopsis.reserve, CompactSets)
+    arena, entry, num = synopsis.reserve.queue
     live = entry[num[queue.FIRST] : num[queue.LAST]]
     if damage == "H":
         num[queue.LARGEST] = 900

@@ -16,6 +16,7 @@ from oracle.uncertain import by_worlds
 from skyband.uncertain.base import Semantics
 from skyband.uncertain.kernels import queue
 from skyband.uncertain.kernels.types import KEEP
+from skyband.uncertain.queue import CompactSets
 from skyband.uncertain.scsq import SegmentalQueue
 from support.uncertain_cases import (
     ALGORITHMS,
@@ -85,7 +86,8 @@ def queue_of(monitor: sb.Monitor) -> list[tuple[set[int], set[int]]]:
     """The compact sets of a segmental queue as scores, newest first, each with its segment."""
     synopsis = monitor.session.synopsis
     assert isinstance(synopsis, SegmentalQueue)
-    arena, entry, num = synopsis._queue
+    assert isinstance(synopsis.reserve, CompactSets)
+    arena, entry, num = synopsis.reserve.queue
     found = []
     for begin, size, more, _ in entry[num[queue.FIRST] : num[queue.LAST]].tolist():
         lists = arena[begin : begin + size], arena[begin + size : begin + size + more]

@@ -20,6 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from skyband.data.columns import to_numpy
 from skyband.data.keys import hash_columns
 from skyband.data.order import order_by_value
 from skyband.query.base import RESERVED, Query
@@ -133,7 +134,7 @@ def _rest(query: Query, answer: pa.Schema) -> list[str]:
 def _ranks(table: pa.Table, query: Query) -> npt.NDArray[np.int32]:
     if not query.ranked:
         return np.zeros(table.num_rows, np.int32)
-    return np.asarray(table["rank"])
+    return to_numpy(table["rank"])
 
 
 def _identities(table: pa.Table, names: list[str]) -> npt.NDArray[Any]:

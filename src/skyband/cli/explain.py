@@ -100,11 +100,16 @@ def say(text: str, style: str = "dim") -> None:
     Console(stderr=True, highlight=False).print(Text(text, style=style), soft_wrap=True)
 
 
-def say_unmatched(where: Mapping[str, Sequence[Any]], source: Any) -> None:
+def say_unmatched(where: Mapping[str, Sequence[Any]] | str, source: Any) -> None:
     """Say which values there are, after a ``--where`` that no row matched."""
     from skyband.cli.stdin import Stdin
     from skyband.data.row_filter import RowFilter
     from skyband.embedded.sources import ReadSettings, batches_of
+    from skyband.query.expressions import conditions_of
+
+    if isinstance(where, str):
+        say(f"no row makes this true: {where}", style="yellow")
+        return
 
     shown = {n: f"--where {n}={','.join(map(str, values))}" for n, values in where.items()}
     counts = {name: Counter[Any]() for name in where}
@@ -116,7 +121,7 @@ def say_unmatched(where: Mapping[str, Sequence[Any]], source: Any) -> None:
             for name in set(where) & set(table.column_names):
                 for found in table[name].value_counts().to_pylist():
                     counts[name][found["values"]] += found["counts"]
-                wanted = RowFilter({name: where[name]}, table.schema)
+                wanted = RowFilter(conditions_of({name: where[name]}), table.schema)
                 if any(wanted.mask(batch).any() for batch in table.to_batches()):
                     matched.add(name)
             rows += table.num_rows

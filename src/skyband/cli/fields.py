@@ -6,6 +6,7 @@ Everything follows from the type of the field, so a new field or query needs no 
     tuple[str, ...]           repeated, or with commas     --by host,port
     Mapping                   name=value                   --prefer price=min,volume=max
     Mapping to several        name=value,value             --where service=web,dns
+    or text                   a condition                  --where "bytes > 9 and host != 'a'"
     unions of those           any of their forms           --time ts   --time left=ts,right=at
     pairs                     low:high                     --bounds 0:1   --bounds r1=0:1,r2=0:5
 
@@ -17,7 +18,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import MISSING, Field, fields
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
@@ -27,6 +28,7 @@ import typer
 from skyband import registry
 from skyband.errors import QueryError
 from skyband.query import Query
+from skyband.query.expressions import has_constant, parse_condition
 from skyband.window import CountWindow, DecayWindow, LandmarkWindow, TimeWindow, Window
 
 __all__ = ["field_parameters", "mapping_of", "query_of", "verb_of", "window_of"]
@@ -50,7 +52,7 @@ HELP = {
     "on": "Column or columns to join on.",
     "prefer": "Columns or expressions and what to prefer in each: min, max or diff.",
     "proof": "Whether to show if each item certainly belongs into the answer.",
-    "probability": "Column with the probability that a row exists.",
+    "probability": "Column or expression with the probability that a row exists.",
     "recurrences": "Most live reports of one object in one stream, or 'estimate'.",
     "repeats": "How several live reports of an object in one stream count: sum, max, latest, mean.",
     "returns": "Whether a stream may report an object more than once.",
@@ -63,7 +65,7 @@ HELP = {
     "ties": "rank, or share: equal scores or counts share a rank.",
     "time": "Column with the event time.",
     "value": "Column with the value that a stream reports, or an expression.",
-    "where": "Rows that count: columns and their values; text in double quotes is no number.",
+    "where": "Rows that count: \"bytes > 9 and host in ('a', 'b')\", or service=web,dns.",
     "weight": "Column, or expression, to add up instead of counting.",
 }
 
@@ -119,11 +121,14 @@ def window_of(
     offset: str | None,
     half_life: str | None = None,
     since: str | None = None,
+    zone: str | None = None,
 ) -> Window | dict[str, TimeWindow]:
     """The window that the options of a command describe, or the window of each source."""
     if [size, count, half_life, since].count(None) != 3:
         more = [text for sort, text in _UNSIZED.items() if registry.algorithms(kind.kind, sort)]
         raise QueryError(_GIVE + (". Or give " + ", or ".join(more)) * bool(more))
+    if zone is not None and size is None:
+        raise QueryError("--zone works only with --window, whose days it sets; leave it out")
     step = None if slide is None else _duration(slide)
     if count is not None:
         if lateness is not None or offset is not None:
@@ -133,7 +138,7 @@ def window_of(
         with _named("--count"):
             return CountWindow(count, slide=step)  # type: ignore[arg-type]
     extras = {"lateness": lateness, "offset": offset}
-    given = {name: _duration(text) for name, text in extras.items() if text is not None}
+    given: dict[str, Any] = {n: _duration(text) for n, text in extras.items() if text is not None}
     if half_life is not None:
         with _named("--half-life"):
             return DecayWindow(_duration(half_life), slide=_slide(step), **given)
@@ -143,6 +148,7 @@ def window_of(
             return LandmarkWindow(_slide(step), first, **given)
     assert size is not None
     with _named("--window"):
+        given |= {"zone": zone}
         if "=" not in size:
             return TimeWindow(_duration(size), slide=step, **given)
         sizes = {name: str(each) for name, each in mapping_of("--window", size.split(",")).items()}
@@ -162,7 +168,7 @@ def _named(size: str) -> Iterator[None]:
         yield
     except QueryError as problem:
         parts = {"size": size, "half_life": size, "since": size}
-        parts |= {name: f"--{name}" for name in ("slide", "lateness", "offset")}
+        parts |= {name: f"--{name}" for name in ("slide", "lateness", "offset", "zone")}
         said = re.sub(r"^(\w+)\b", lambda m: parts.get(m[1], m[1]), str(problem))
         raise QueryError(said) from None
 
@@ -259,7 +265,12 @@ def _read(name: str, words: Sequence[str], hint: Any) -> Any:
     option = f"--{name.replace('_', '-')}"
     if not parts:
         raise QueryError(f"{option} is empty; give it a value")
-    if atoms == {Mapping} and Sequence in _inner(hint):
+    if Mapping in atoms and Sequence in _inner(hint):
+        others = [word for word in words if not _is_condition(word)]
+        if not others:
+            return words[0] if len(words) == 1 else " and ".join(map("({})".format, words))
+        if len(others) < len(words):
+            raise QueryError(f"{option} is a condition, so write {others[0]!r} as one, too")
         return _several(option, words)
     named = atoms & {Mapping, Any} and any("=" in part for part in parts)
     if named or atoms == {Mapping}:
@@ -286,6 +297,26 @@ def _at_commas(word: str) -> list[str]:
 
 _QUOTED = re.compile(r'(?:"[^"]*"|[^",])+')
 """A part of a list with commas; between double quotes a comma is part of the text."""
+
+
+_ASSIGNMENT = re.compile(r"\s*[^\s=<>!'()]+\s*=")
+"""How ``name=value`` begins."""
+_SIGNS = re.compile(r"['<>!]|\b(and|or|not|in|is)\b", re.IGNORECASE)
+"""What makes a word a condition; between double quotes it is plain text."""
+
+
+def _is_condition(word: str) -> bool:
+    """Whether a word is a condition, and not ``name=value,value``.
+
+    ``title=war and peace`` has no constant, so it is none.
+    """
+    if not _SIGNS.search(re.sub(r'"[^"]*"', "", word)):
+        return False
+    if not _ASSIGNMENT.match(word):
+        return True
+    with suppress(QueryError):
+        return has_constant(parse_condition(word))
+    return False
 
 
 def _several(option: str, words: Sequence[str]) -> dict[str, tuple[Any, ...]]:

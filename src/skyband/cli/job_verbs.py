@@ -136,6 +136,7 @@ def pipeline(
     """Run a streaming job: sources, queries, sinks, trigger and checkpoint from a file."""
     from skyband import jobs
     from skyband.cli.job_view import telling
+    from skyband.kernels.notice import say_in_any_case
 
     found = jobs.load_job(job, None if engine is None else engine.value)
     if master is not None:
@@ -145,6 +146,7 @@ def pipeline(
         print(jobs.explain(found))
         return
     say(jobs.explain(found))
+    say_in_any_case()
     with telling(found) as tell:
         jobs.run_job(found, tell=tell, seconds=seconds, verbose=verbose)
 

@@ -45,6 +45,7 @@ def serve(
 ) -> None:
     """Run a job and show its answers in the browser; rows can be posted to it."""
     from skyband.jobs import load_job
+    from skyband.kernels.notice import say_in_any_case
     from skyband.serve import serving as run
 
     if not 0 <= port <= 65_535:
@@ -58,6 +59,7 @@ def serve(
             webbrowser.open(address)
 
     run.require_packages()
+    say_in_any_case()
     if job is not None:
         found = load_job(job, engine.value if engine else None, default="local")
         run.serve_job(found, host, port, tuple(name or ()), started)

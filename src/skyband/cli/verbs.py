@@ -91,6 +91,8 @@ def common_parameters(kind: type[Query]) -> list[inspect.Parameter]:
                 help="How far a row may be behind the latest one."),
         _option("offset", text, None, "--offset", **window,
                 help="Shift of all windows, such as '15 minutes' past the hour."),
+        _option("zone", text, None, "--zone", **window,
+                help="Windows of whole days end at midnight here, such as 'Europe/Berlin'."),
         _option("format", Format | None, None, "--format", "-f", **out, show_default=False,
                 help="Default: from the file extension of --output, otherwise table."),
         _option("output", Path | None, None, "--output", "-o", **out, show_default=False,
@@ -175,7 +177,7 @@ def add_verb(app: typer.Typer, kind: type[Query]) -> None:
 def _run(kind: type[Query], given: dict[str, Any]) -> None:
     from skyband.cli.output import Picture, format_of, refuse_with_serve
 
-    parts = ("window", "count", "slide", "lateness", "offset", "half_life", "since")
+    parts = ("window", "count", "slide", "lateness", "offset", "half_life", "since", "zone")
     window = window_of(kind, *(given[name] for name in parts))
     options = mapping_of("--option", given["option"] or ())
     query = query_of(kind, window, _own(kind, given), algorithm=given["algorithm"], options=options)

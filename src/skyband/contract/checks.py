@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from skyband.arrays import Array, Mask
 from skyband.contract.rows import Faults, shown
-from skyband.data.columns import output_type, plain, to_numpy
+from skyband.data.columns import mask_of, output_type, plain, to_numpy
 from skyband.data.keys import is_key_type
 from skyband.data.memo import once
 from skyband.errors import QueryError, SchemaError
@@ -132,7 +132,7 @@ def null_mask(column: pa.Array) -> Mask | None:
     """Which rows of a column are null; None if there are none."""
     if column.null_count == 0:
         return None
-    return np.asarray(pc.is_null(column).to_numpy(zero_copy_only=False))
+    return mask_of(pc.is_null(column))
 
 
 def nan_mask(column: pa.Array) -> Mask | None:

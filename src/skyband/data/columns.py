@@ -147,6 +147,14 @@ def to_numpy(arr: pa.Array | pa.ChunkedArray) -> Array:
     return _view(arr.buffers()[1], dtype, arr.offset, len(arr))
 
 
+def mask_of(arr: pa.Array | pa.ChunkedArray) -> NDArray[np.bool_]:
+    """A column of bools without nulls as a mask.
+
+    Arrow's own ``to_numpy`` imports pandas at first, and a Ctrl-C that arrives meanwhile is lost.
+    """
+    return to_numpy(arr).view(np.bool_)
+
+
 def to_arrow(values: Array) -> pa.Array:
     """Numbers as an Arrow array of their own type, without a copy.
 
@@ -237,12 +245,12 @@ def python_values(column: pa.Array | pa.ChunkedArray) -> list[Any]:
 def equal_to(column: pa.ChunkedArray, value: Any) -> NDArray[np.bool_]:
     """Which rows have this value; none if the column cannot hold it."""
     if value is None:
-        return np.asarray(pc.is_null(column))
+        return mask_of(pc.is_null(column))
     try:
         wanted = pa.scalar(value, column.type)
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
         return np.zeros(len(column), np.bool_)
-    return np.asarray(pc.fill_null(pc.equal(column, wanted), False))
+    return mask_of(pc.fill_null(pc.equal(column, wanted), False))
 
 
 def _view(buffer: pa.Buffer | None, dtype: np.dtype[Any], offset: int, count: int) -> Array:

@@ -7,6 +7,7 @@ positive, and the root of a negative one give NaN; an integer beyond 64 bits giv
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,9 +16,9 @@ import pyarrow.compute as pc
 
 from skyband.data.columns import output_type, plain
 from skyband.errors import SchemaError
-from skyband.query.expressions import Call, Column, Node, Number, columns_of
+from skyband.query.expressions import Call, Column, Constant, Node, columns_of
 
-__all__ = ["ComputedColumn"]
+__all__ = ["ComputedColumn", "as_number", "constant_of"]
 
 Value = Any
 """An array or a scalar, of int64 or float64."""
@@ -56,16 +57,27 @@ class ComputedColumn:
 
     def of(self, read: Callable[[str], pa.Array | pa.ChunkedArray]) -> pa.Array:
         """The values of the column for rows whose columns ``read`` returns."""
-        return _evaluate(self.node, lambda name: _number(plain(read(name))))
+        return _evaluate(self.node, lambda name: as_number(plain(read(name))))
 
 
-def _number(column: pa.Array) -> pa.Array:
+def constant_of(node: Node) -> Any:
+    """The value of an expression without columns; None if it has none, like 1 / 0."""
+    value = node.value if isinstance(node, Constant) else _evaluate(node, _no_column).as_py()
+    return None if isinstance(value, float) and math.isnan(value) else value
+
+
+def _no_column(name: str) -> pa.Array:
+    raise KeyError(name)
+
+
+def as_number(column: pa.Array) -> pa.Array:
+    """A column of numbers to compute with: of int64, or of float64."""
     whole = pa.types.is_integer(column.type) and not pa.types.is_uint64(column.type)
     return column.cast(pa.int64() if whole else pa.float64(), safe=False)
 
 
 def _evaluate(node: Node, read: Callable[[str], pa.Array]) -> Value:
-    if isinstance(node, Number):
+    if isinstance(node, Constant):
         whole = isinstance(node.value, int) and node.value < 1 << 63
         return pa.scalar(node.value if whole else float(node.value))
     if isinstance(node, Column):

@@ -28,6 +28,7 @@ import pyarrow.compute as pc
 import pyarrow.json
 
 from skyband.arrays import Ints, Mask
+from skyband.data.columns import mask_of
 from skyband.data.record_layout import read_alike
 from skyband.data.text_types import read_as, typed
 
@@ -71,12 +72,12 @@ def read_records(
     """
     kinds = pa.schema([(field.name, read_as(field.type)) for field in schema])
     raw = values.cast(pa.binary()) if values.type != pa.binary() else values
-    alike, left = read_alike(raw, np.flatnonzero(np.asarray(raw.is_valid())), kinds)
+    alike, left = read_alike(raw, np.flatnonzero(mask_of(raw.is_valid())), kinds)
     parts: list[pa.Table] = [table for table, _ in alike]
     rows: list[Ints] = [of for _, of in alike]
     bad = np.zeros(len(raw), np.bool_)
     if alike and raw.null_count:
-        left = np.sort(np.concatenate([left, np.flatnonzero(np.asarray(raw.is_null()))]))
+        left = np.sort(np.concatenate([left, np.flatnonzero(mask_of(raw.is_null()))]))
     if not alike:
         left = np.arange(len(raw))
     whole = _looks_whole(raw.take(pa.array(left)) if alike else raw)
@@ -103,8 +104,8 @@ def _looks_whole(raw: pa.Array) -> Mask:
     if not len(raw):
         return np.zeros(0, np.bool_)
     plain = pc.and_(pc.starts_with(raw, b"{"), pc.ends_with(raw, b"}"))
-    found = np.asarray(pc.fill_null(plain, False)).copy()
-    for row in np.flatnonzero(~found & np.asarray(raw.is_valid())):
+    found = mask_of(pc.fill_null(plain, False)).copy()
+    for row in np.flatnonzero(~found & mask_of(raw.is_valid())):
         text = raw[int(row)].as_py().strip(_BLANK)  # blanks around a record are rare
         found[row] = text.startswith(b"{") and text.endswith(b"}")
     if _has_break(raw):

@@ -20,6 +20,7 @@ from skyband.arrays import Codes, Hashes, Ints, Saved, State
 from skyband.data.columns import (
     Positions,
     fixed_bytes,
+    mask_of,
     native_dtype,
     plain,
     spans,
@@ -92,7 +93,7 @@ def hash_any(arr: pa.Array | pa.ChunkedArray) -> Hashes:
         texts = pa.array([repr(value) for value in arr.to_pylist()], pa.string())
         hashes = hash_array(texts)
     if arr.null_count:
-        hashes[np.asarray(arr.is_null().to_numpy(zero_copy_only=False))] = NULL_HASH
+        hashes[mask_of(arr.is_null())] = NULL_HASH
     return hashes
 
 
@@ -106,7 +107,7 @@ def _hash_lists(arr: pa.Array) -> Hashes:
     if pa.types.is_map(arr.type):
         pair = pa.struct([arr.type.key_field, arr.type.item_field])
         arr = arr.cast(pa.list_(pair))
-    lengths = pc.list_value_length(arr).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+    lengths = to_numpy(pc.list_value_length(arr).fill_null(0)).astype(np.int64)
     values = hash_any(arr.flatten())  # leaves out the values of null lists
     ends = np.cumsum(lengths)
     place = np.arange(len(values)) - np.repeat(ends - lengths, lengths)

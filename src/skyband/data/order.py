@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skyband.arrays import Array, Codes, Floats, Hashes, Ints, pooled
-from skyband.data.columns import from_numpy, native_dtype
+from skyband.data.columns import from_numpy, native_dtype, to_numpy
 
 __all__ = [
     "id_ranks",
@@ -81,7 +81,7 @@ def id_ranks(ids: pa.Array) -> Ints:
         ids = ids.dictionary_decode()
     kind = ids.type
     if pa.types.is_integer(kind) and not pa.types.is_uint64(kind):
-        return np.asarray(ids.cast(pa.int64()))
+        return to_numpy(ids.cast(pa.int64()))
     if pa.types.is_string_view(kind):
         ids = ids.cast(pa.string())
     elif pa.types.is_binary_view(kind):
@@ -92,7 +92,7 @@ def id_ranks(ids: pa.Array) -> Ints:
         ids = ids.cast(pa.float32())  # Arrow cannot sort halves
     elif pa.types.is_fixed_size_binary(kind):
         ids = ids.cast(pa.binary())
-    return np.asarray(pc.rank(ids, tiebreaker="dense")).astype(np.int64)
+    return to_numpy(pc.rank(ids, tiebreaker="dense")).astype(np.int64)
 
 
 def is_sorted(values: Ints) -> bool:
@@ -129,7 +129,7 @@ def order_by_value(columns: list[pa.Array]) -> Ints:
     """Positions in ascending order of the columns, left to right; nulls last."""
     table = pa.table({str(i): _sorting(column) for i, column in enumerate(columns)})
     keys = [(name, "ascending") for name in table.column_names]
-    return np.asarray(pc.sort_indices(table, sort_keys=keys)).astype(np.int64)
+    return to_numpy(pc.sort_indices(table, sort_keys=keys)).astype(np.int64)
 
 
 def _sorting(column: pa.Array) -> pa.Array:

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skyband.arrays import Mask
+from skyband.data.columns import mask_of
 from skyband.errors import QueryError
 
 __all__ = ["MOMENT", "NAIVE", "TYPES", "check_types", "read_as", "time_type", "typed"]
@@ -110,7 +111,7 @@ def _times(text: pa.Array, kind: pa.DataType) -> Converted:
     text = pc.replace_substring_regex(text, _DIGITS, r"\1")
     if kind.tz is None:
         return _halved(text, kind, lambda part: part.cast(kind))
-    zoned = np.asarray(pc.fill_null(pc.match_substring_regex(text, _ZONE), False))
+    zoned = mask_of(pc.fill_null(pc.match_substring_regex(text, _ZONE), False))
     order = np.argsort(zoned, kind="stable")
     first = int((~zoned).sum())
     text = text.take(pa.array(order))
@@ -126,7 +127,7 @@ def _times(text: pa.Array, kind: pa.DataType) -> Converted:
 def _each(text: pa.Array, kind: pa.DataType, convert: Callable[[str], bytes | None]) -> Converted:
     values = [None if value is None else convert(value) for value in text.to_pylist()]
     found = pa.array(values, kind)
-    return found, np.asarray(found.is_null()) & np.asarray(text.is_valid())
+    return found, mask_of(found.is_null()) & mask_of(text.is_valid())
 
 
 def _base64(value: str) -> bytes | None:

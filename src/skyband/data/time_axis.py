@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from skyband.arrays import Array, Ints, Mask
-from skyband.data.columns import from_numpy, native_dtype, to_numpy
+from skyband.data.columns import from_numpy, mask_of, native_dtype, to_numpy
 from skyband.data.memo import once
 from skyband.errors import SchemaError
 from skyband.panes import NO_START
@@ -84,7 +84,7 @@ class TimeAxis:
     def _ticks_of(self, column: pa.Array) -> tuple[Ints, Mask | None]:
         if not column.null_count:
             return self.ticks(column), None
-        timed = np.asarray(column.is_valid().to_numpy(zero_copy_only=False))
+        timed = mask_of(column.is_valid())
         ticks = np.zeros(len(column), np.int64)
         ticks[timed] = self.ticks(column.drop_null())
         return ticks, timed
@@ -108,12 +108,15 @@ def _scaled(values: Ints, scale: int) -> Ints:
 
 
 def edge_type(window: Window, axes: Sequence[TimeAxis]) -> pa.DataType:
-    """The type of window starts and ends: int64, or microseconds in the time column's zone.
+    """The type of window starts and ends: int64, or microseconds in the window's zone.
 
-    Dates and naive timestamps give edges without a zone. With several sources the first decides.
+    If the window has none: in the time column's. Dates and naive timestamps then give edges without
+    a zone. With several sources the first decides.
     """
     if isinstance(window, CountWindow) or window.integer:
         return pa.int64()
+    if window.zone is not None:
+        return pa.timestamp("us", window.zone)
     kind = axes[0].kind
     return pa.timestamp("us", kind.tz if pa.types.is_timestamp(kind) else None)
 

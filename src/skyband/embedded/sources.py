@@ -11,10 +11,9 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
-import numpy as np
 import pyarrow as pa
 
-from skyband.data.columns import as_table, empty_table, to_arrow
+from skyband.data.columns import as_table, empty_table
 from skyband.data.time_axis import TimeAxis
 from skyband.embedded.formats import (
     READERS,
@@ -290,5 +289,4 @@ def sorted_by(table: pa.Table, name: str, ticks: Any) -> pa.Table:
         last = int(values[-1])
     else:
         return table
-    order = np.asarray(pa.compute.sort_indices(table, sort_keys=[(name, "ascending")]))
-    return table.take(to_arrow(order))
+    return table.take(pa.compute.sort_indices(table, sort_keys=[(name, "ascending")]))

@@ -344,7 +344,7 @@ class TimeClock:
         panes, ranks, end = self.panes, groups.ranks, np.full(1, self.sealed)
         if not panes.sized:
             return Windows(np.zeros(1, np.int64), panes.first_pane(end), end, ranks)
-        first = np.asarray(panes.pane_of(panes.pane_start(end) - size - 1) + 1)
+        first = np.asarray(panes.first_since(end, size))
         return Windows(np.zeros(1, np.int64), first, end, ranks)
 
     def oldest_pane(self, last: Windows) -> int:

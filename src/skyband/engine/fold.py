@@ -87,6 +87,7 @@ def fold_key(query: Query) -> str | None:
     alike = {name: value for name, value in query.spec().items() if name not in ("k", "window")}
     alike["algorithm"] = registry.choose(query)
     alike["panes"] = [type(window).__name__, window.integer, panes.slide, panes.rest, panes.offset]
+    alike["zone"] = str(panes.days)
     alike["lateness"] = window.lateness_ticks
     return json.dumps(alike, sort_keys=True)
 

@@ -107,11 +107,12 @@ class SourceFilter:
     def __init__(self, query: Query, source: str, schema: pa.Schema) -> None:
         """Raises SchemaError for columns that are missing or cannot be used as asked."""
         # With several sources, each one is filtered by the columns that it has.
-        wanted = [name for name in query.where if not source or name in schema.names]
+        there = set(schema.names)
+        wanted = [c for c in query.conditions if not source or there.issuperset(columns_of(c))]
+        self.filtering = tuple(dict.fromkeys(name for c in wanted for name in columns_of(c)))
         if wanted:
-            check_names(source, schema, wanted)
-        self.filtering = tuple(wanted)
-        self.filter = RowFilter({name: query.where[name] for name in wanted}, schema)
+            check_names(source, schema, self.filtering)
+        self.filter = RowFilter(wanted, schema, str(query.where))
         self.computed = _computed(query, schema)
 
     def wide(self, schema: pa.Schema) -> pa.Schema:
@@ -145,10 +146,17 @@ def check_somewhere(
     if set(query.sources) - set(known) - set(absent) - {source}:
         return  # a source that is still to come may have the column
     there = dict.fromkeys(name for schema in known.values() for name in schema.names)
-    for name in query.where:
-        if name not in there:
+    for condition in query.conditions:
+        names = columns_of(condition)
+        for name in names:
+            if name not in there:
+                raise SchemaError(
+                    f"where: no source has a column {name!r}; their columns are: {', '.join(there)}"
+                )
+        if not any(set(schema.names).issuperset(names) for schema in known.values()):
             raise SchemaError(
-                f"where: no source has a column {name!r}; their columns are: {', '.join(there)}"
+                f"where: no source has all columns of a condition with {', '.join(names)}; compare "
+                "columns of one source, and join conditions by 'and'"
             )
 
 

@@ -125,8 +125,7 @@ class Totals:
 
     def _share_a_window(self, first: int, last: int) -> bool:
         """Whether a window, or what ``peek`` reads, may cover the panes of both keys."""
-        length = self.panes.pane_end(last) - self.panes.pane_start(first)
-        return bool(length <= self.panes.size)
+        return bool(first >= self.panes.first_since(last + 1, self.panes.size))
 
     def of(self, windows: Windows) -> npt.NDArray[Any]:
         """The weight of each window."""

@@ -66,7 +66,7 @@ class ReadPlan:
         where: RowFilter,
     ) -> None:
         self.where = where
-        self.compared = [schema.get_field_index(name) for name in where.values]
+        self.compared = [schema.get_field_index(name) for name in where.columns]
         """The columns that decide which rows count."""
         self.names = names
         self.kinds = {name: output_type(schema.field(name).type) for name in names}

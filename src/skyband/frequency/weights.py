@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from skyband.arrays import Array, Mask
 from skyband.contract.rows import shown
-from skyband.data.columns import to_numpy
+from skyband.data.columns import mask_of, to_numpy
 from skyband.data.keys import hash_columns
 from skyband.errors import DataError
 from skyband.frequency.kernels.counting import count_runs
@@ -66,5 +66,5 @@ def unfit(column: pa.Array) -> Mask | None:
     if not mask.any():
         return None
     if column.null_count:  # values under nulls are undefined; nulls are reported separately
-        mask &= np.asarray(pc.is_valid(column).to_numpy(zero_copy_only=False))
+        mask &= mask_of(pc.is_valid(column))
     return mask if mask.any() else None

@@ -179,7 +179,8 @@ def _over(window: Window) -> str:
         return f"the last {window.size} rows every {window.slide or window.size}"
     each = next(iter(window.values())) if isinstance(window, SideWindows) else window
     slide = each.slide or each.size if isinstance(each, TimeWindow) else each.slide
-    every = f"every {slide}, lateness {each.lateness}"
+    zone = "" if each.zone is None else f" of {each.zone}"
+    every = f"every {slide}{zone}, lateness {each.lateness}"
     if isinstance(window, SideWindows):
         sizes = " and ".join(f"{name} {side.size}" for name, side in window.items())
         return f"windows {sizes} {every}"

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from skyband.arrays import Mask
 from skyband.contract.checks import null_mask
-from skyband.data.columns import output_type, plain, spans, to_numpy
+from skyband.data.columns import mask_of, output_type, plain, spans, to_numpy
 from skyband.engine.fold import fold_key
 from skyband.engine.intake import RowLimits, ValueTest
 from skyband.jobs.job import Job
@@ -62,8 +62,7 @@ def _with_nul(column: pa.Array | pa.ChunkedArray) -> Mask | None:
     offsets, octets = spans(text)
     if octets[offsets[0] : offsets[-1]].all():
         return None
-    found = pc.fill_null(pc.match_substring(text, "\0"), False)
-    return np.asarray(found.to_numpy(zero_copy_only=False))
+    return mask_of(pc.fill_null(pc.match_substring(text, "\0"), False))
 
 
 def _above_signed(column: pa.Array | pa.ChunkedArray) -> Mask | None:

@@ -1,7 +1,7 @@
 """What people hear of compiling, which makes a first answer wait: that it happens, and how long.
 
 It is said once per process, and only if something is compiled: to the logger ``skyband`` at level
-INFO, and in a line on a terminal or in a notebook.
+INFO, and in a line on a terminal, in a notebook, and in what a job writes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["clock", "compiling", "say_nothing", "waiting"]
+__all__ = ["clock", "compiling", "say_in_any_case", "say_nothing", "waiting"]
 
 _log = logging.getLogger("skyband")
 
@@ -24,6 +24,7 @@ class _Waits:
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.said = False
+        self.in_any_case = False
         self.under_way = 0
         self.began = 0.0
         self.seconds = 0.0
@@ -59,6 +60,11 @@ def say_nothing() -> None:
     _waits.said = True
 
 
+def say_in_any_case() -> None:
+    """For jobs: what they write on the error stream is a log, though no terminal."""
+    _waits.in_any_case = True
+
+
 def compiling(folder: object) -> None:
     """Say that something is compiled now; it is kept in the folder, or not at all."""
     if _waits.said:
@@ -77,4 +83,4 @@ def compiling(folder: object) -> None:
 def _is_seen() -> bool:
     shell = sys.modules.get("IPython")
     notebook = shell is not None and getattr(shell.get_ipython(), "kernel", None) is not None
-    return notebook or (sys.stderr is not None and sys.stderr.isatty())
+    return _waits.in_any_case or notebook or (sys.stderr is not None and sys.stderr.isatty())

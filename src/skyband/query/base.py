@@ -17,6 +17,7 @@ import numpy as np
 from skyband import registry
 from skyband.errors import QueryError, SchemaError
 from skyband.query.checks import column, columns, conditions, counts, one_of
+from skyband.query.expressions import Node, conditions_of
 from skyband.query.plain_values import FUNCTION, IDENTITY, WINDOWS, is_function, name_of, plain
 from skyband.window import (
     CountWindow,
@@ -206,8 +207,8 @@ class Query:
 
     ``algorithm`` names the algorithm that answers it; None picks the one that performed best in
     measurements. ``options`` holds settings that the algorithm itself defines and validates.
-    ``where`` maps columns to a value or to several: only rows that have one of the values in each
-    column count. Null matches nothing.
+    ``where`` says which rows count: a text, such as ``"bytes > 1000 and service != 'dns'"``, or a
+    mapping from columns to a value or to several, of which a row has one. Null matches nothing.
     """
 
     kind: ClassVar[str]
@@ -226,7 +227,7 @@ class Query:
     window: Window
     algorithm: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
-    where: Mapping[str, Wanted | Sequence[Wanted]] = field(default_factory=dict)
+    where: Mapping[str, Wanted | Sequence[Wanted]] | str = field(default_factory=dict)
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -358,6 +359,11 @@ class Query:
     def tied_by(self) -> str | None:
         """The answer column in which equal values share a rank; None if ranks are not shared."""
         return None
+
+    @property
+    def conditions(self) -> tuple[Node, ...]:
+        """What must all hold for a row that counts."""
+        return conditions_of(self.where)
 
     @property
     def expressions(self) -> tuple[str, ...]:

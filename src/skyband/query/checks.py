@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from skyband.errors import QueryError
+from skyband.query.expressions import parse_condition
 
 __all__ = [
     "TIES",
@@ -64,12 +65,21 @@ def columns(name: str, value: Any, empty: bool = False) -> tuple[str, ...]:
     return result
 
 
-def conditions(value: Any) -> dict[str, tuple[Any, ...]]:
-    """Check ``where``: a value, or several, per column; return each column's values as a tuple."""
+def conditions(value: Any) -> dict[str, tuple[Any, ...]] | str:
+    """Check ``where``: a text, or a value or several per column, which are returned as a tuple."""
     if value is None:
         return {}
+    if isinstance(value, str):
+        try:
+            parse_condition(value)
+        except QueryError as problem:
+            raise QueryError(f"where is no condition: {problem}") from None
+        return value.strip()
     if not isinstance(value, Mapping):
-        raise QueryError(f"where must map columns to a value or a list of values; got {value!r}")
+        raise QueryError(
+            "where must be a text such as \"bytes > 1000 and service = 'web'\", or map columns to "
+            f"a value or a list of values; got {value!r}"
+        )
     found: dict[str, tuple[Any, ...]] = {}
     for name, wanted in value.items():
         column("where", name)

@@ -19,6 +19,7 @@ SEMANTICS = ("pk-topk", "pt-k", "u-kranks", "u-topk")
 class UncertainTopK(Query):
     """The most likely top k of rows that each exist with their ``probability``.
 
+    Both ``score`` and ``probability`` may be expressions, such as ``"confidence / 100"``.
     ``semantics`` defines "most likely": ``pk-topk`` gives the k rows most likely to be in the top
     k, ``pt-k`` all rows whose probability of being in the top k is at least ``threshold``,
     ``u-kranks`` the most likely row of each rank, and ``u-topk`` the most likely top k as a whole.
@@ -45,7 +46,7 @@ class UncertainTopK(Query):
 
     @property
     def expressions(self) -> tuple[str, ...]:
-        return (self.score,)
+        return (self.score, self.probability)
 
     def _validate(self) -> None:
         column("score", self.score)

@@ -26,6 +26,7 @@ from skyband.arrays import Ints, Saved, State
 from skyband.contract.checks import faults, named, null_tests, number_tests, plain_key
 from skyband.contract.rows import Faults, Rows, Windows
 from skyband.contract.runs import Part, Runs, offsets_of
+from skyband.contract.synopsis import Synopsis
 from skyband.data.column_store import check_plain
 from skyband.data.columns import native_dtype, output_type
 from skyband.data.flat_state import load, save
@@ -35,7 +36,7 @@ from skyband.errors import SchemaError
 from skyband.panes import SidePanes
 from skyband.query.base import RESERVED
 from skyband.query.skyline import SkylineJoin
-from skyband.skyline.base import DominanceSynopsis, ranks_by_value
+from skyband.skyline.base import finished, ranks_by_value
 from skyband.skyline.points import Preferences, value_tests
 
 __all__ = ["SIDES", "JoinSide", "JoinSynopsis"]
@@ -55,14 +56,14 @@ class JoinSide:
     """Maps the side's columns, without the join's, to columns of the answer."""
 
 
-class JoinSynopsis(DominanceSynopsis[SkylineJoin]):
+class JoinSynopsis(Synopsis[SkylineJoin]):
     """Everything of SkylineJoin except the state over sealed panes."""
 
     prunes = False
     """Whether a summary holds only the skyline of each key's rows in a pane, or every row."""
 
     def __init__(self, query: SkylineJoin) -> None:
-        super().__init__(query, dict(query.prefer))
+        super().__init__(query)
         self.waits_for = query.sources
         self.on = (query.on,) if isinstance(query.on, str) else tuple(query.on)
         self.sides: tuple[JoinSide, JoinSide] | None = None
@@ -235,6 +236,9 @@ class JoinSynopsis(DominanceSynopsis[SkylineJoin]):
     @abstractmethod
     def fold_known(self, panes: Runs, windows: Windows) -> Runs | None:
         """Like ``fold``, when both sides are known."""
+
+    def finish(self, partials: Sequence[Runs]) -> Runs:
+        return finished(partials, self.output(), Preferences(self.query.prefer))
 
     def answer(
         self, stores: Sequence[RetainedRows], pairs: tuple[Ints, Ints], offsets: Ints, stamps: Ints

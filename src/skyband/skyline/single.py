@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
 import pyarrow as pa
 
+from skyband.arrays import Ints
 from skyband.contract.accumulated import Accumulated
 from skyband.contract.checks import QuickTests, faults, named, no_nan, null_tests
 from skyband.contract.rows import Faults, Rows
 from skyband.contract.runs import Part, Runs
+from skyband.contract.synopsis import Synopsis
 from skyband.data.column_store import check_plain
 from skyband.data.columns import output_type
 from skyband.query.skyline import Skyline
-from skyband.skyline.base import DominanceSynopsis
+from skyband.skyline.base import finished, skyline_of, united
 from skyband.skyline.points import Preferences
 
 __all__ = ["SkylineSynopsis", "WholeSkyline"]
 
 
-class SkylineSynopsis(DominanceSynopsis[Skyline]):
+class SkylineSynopsis(Synopsis[Skyline]):
     """Everything of Skyline except the state over sealed panes.
 
     Rows of a pane expire together, so only rows on the skyline of their own pane can be part of an
@@ -27,8 +32,11 @@ class SkylineSynopsis(DominanceSynopsis[Skyline]):
     shortens = True
 
     def __init__(self, query: Skyline) -> None:
-        super().__init__(query, dict(query.prefer))
+        super().__init__(query)
         self.prefer = Preferences(query.prefer)
+        # Rows of one group are equal in the group's columns, which thus never affect dominance.
+        own = {name: wish for name, wish in query.prefer.items() if name not in query.groups}
+        self.shown_prefer = Preferences(own)
 
     # Columns ----------------------------------------------------------------------------------
 
@@ -61,7 +69,17 @@ class SkylineSynopsis(DominanceSynopsis[Skyline]):
 
     def combine(self, runs: Runs) -> Runs:
         runs = runs.united()
-        return runs.with_parts(rows=self.skyline_of(runs.parts["rows"]))
+        return runs.with_parts(rows=skyline_of(runs.parts["rows"], self.shown_prefer))
+
+    def points_of(self, part: Part) -> tuple[Ints, Ints]:
+        """Points and segments of rows that have the answer's columns."""
+        read, rows, prefer = part.columns.__getitem__, len(part), self.shown_prefer
+        if not rows:
+            return np.empty((0, prefer.dimensions), np.int64), np.zeros(0, np.int64)
+        return prefer.points(read, rows), prefer.segments(read, rows)
+
+    def finish(self, partials: Sequence[Runs]) -> Runs:
+        return finished(partials, self.output(), self.shown_prefer)
 
 
 class WholeSkyline(Accumulated, SkylineSynopsis):
@@ -80,4 +98,4 @@ class WholeSkyline(Accumulated, SkylineSynopsis):
     shortens = False
 
     def combine(self, runs: Runs) -> Runs:
-        return self._united(runs)
+        return united(runs, self.output(), self.shown_prefer)

@@ -26,7 +26,7 @@ from skyband.contract.checks import (
     plain_key,
 )
 from skyband.contract.rows import Faults, Rows
-from skyband.contract.runs import Part, Runs
+from skyband.contract.runs import Part, Runs, expand, offsets_of
 from skyband.contract.synopsis import Synopsis
 from skyband.data.columns import output_type
 from skyband.data.keys import hash_kept
@@ -130,6 +130,12 @@ class TopKSynopsis(Synopsis[TopK]):
         """The best k rows of each run."""
         positions, offsets = select_runs(part["key"], part["tie"], part.offsets, self.limit, True)
         return self._settled(part.rows(positions, offsets))
+
+    def _first_in_order(self, part: Part) -> Part:
+        """The best k rows of each run, best first."""
+        order = self._order(part, np.repeat(np.arange(len(part.lengths)), part.lengths))
+        lengths = np.minimum(part.lengths, self.query.k)
+        return part.rows(order[expand(part.offsets[:-1], lengths)], offsets_of(lengths))
 
     def _settled(self, part: Part) -> Part:
         """Sort tied rows, so that position decides every tie, and cut each run to k rows."""

@@ -11,23 +11,23 @@ import numpy as np
 import pyarrow as pa
 
 from skyband.arrays import Array, Floats, Ints, Mask
+from skyband.contract.accumulated import Accumulated
 from skyband.contract.checks import QuickTests, faults, null_tests, number_tests, within
 from skyband.contract.rows import Faults, Rows
 from skyband.contract.runs import Part, Runs, expand, offsets_of
-from skyband.data.columns import native_dtype, to_numpy
+from skyband.data.columns import mask_of, native_dtype, to_numpy
 from skyband.data.decay import Decay
 from skyband.data.keys import hash_kept, shards_of
 from skyband.data.order import row_order, sortable, unsortable
 from skyband.kernels.borrow import frozen
 from skyband.kernels.select import select_runs
 from skyband.kernels.sorting import sort_runs
-from skyband.topk.base import ALL
-from skyband.topk.landmark import BestRows
+from skyband.topk.base import ALL, TopKSynopsis
 
 __all__ = ["DecayedRows"]
 
 
-class DecayedRows(BestRows):
+class DecayedRows(Accumulated, TopKSynopsis):
     """Keeps the best k rows of each group by ``score * weight``.
 
     All weights shrink alike, so the order of two rows never changes and a row leaves only when it
@@ -104,6 +104,9 @@ class DecayedRows(BestRows):
         seen = np.maximum.reduceat(runs.scalars["seen"], np.flatnonzero(~runs.repeats))
         return super().combine(runs).with_scalars(seen=seen)
 
+    def _best(self, part: Part) -> Part:
+        return self._first_in_order(part)
+
     def _order(self, part: Part, run: Ints) -> Array:
         tie = part["tie"]
         keys = self.decay.keys(self._scores(part), tie, part.offsets)
@@ -170,5 +173,5 @@ def _below_zero(batch: pa.RecordBatch, name: str) -> Mask | None:
     with np.errstate(invalid="ignore"):
         below: Mask = values < 0
     if column.null_count:
-        below &= np.asarray(column.is_valid().to_numpy(zero_copy_only=False))
+        below &= mask_of(column.is_valid())
     return below if below.any() else None

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from skyband.contract.accumulated import Accumulated
-from skyband.contract.runs import Part, expand, offsets_of
+from skyband.contract.runs import Part
 from skyband.topk.base import TopKSynopsis
 
 __all__ = ["BestRows"]
@@ -25,6 +23,4 @@ class BestRows(Accumulated, TopKSynopsis):
     """
 
     def _best(self, part: Part) -> Part:
-        order = self._order(part, np.repeat(np.arange(len(part.lengths)), part.lengths))
-        lengths = np.minimum(part.lengths, self.query.k)
-        return part.rows(order[expand(part.offsets[:-1], lengths)], offsets_of(lengths))
+        return self._first_in_order(part)

@@ -19,7 +19,6 @@ from skyband.data.keys import KeyIndex, hash_array, owned_keys, shards_of
 from skyband.query.topk import TopK
 from skyband.topk.base import ALL, TopKSynopsis
 from skyband.topk.decay import DecayedRows
-from skyband.topk.landmark import BestRows
 
 __all__ = ["DecayedIds", "LandmarkIds"]
 
@@ -74,7 +73,7 @@ class _Ids(Accumulated, TopKSynopsis):
         return live.with_parts(rows=part.first_rows(self.query.k))
 
 
-class LandmarkIds(_Ids, BestRows):
+class LandmarkIds(_Ids):
     """``landmark-distinct``: each id once, with the best or the latest of its rows since a moment.
 
     >>> import pyarrow as pa, skyband as sb

@@ -199,7 +199,7 @@ class Pabf(SingleGroup):
         cuts = self.query.window.panes
         # A read right after a pane (``peek`` too) reaches back by the window's size from the
         # pane's end.
-        first = cuts.pane_of(cuts.pane_end(panes.stamp) - cuts.size - 1) + 1
+        first = cuts.first_since(panes.stamp + 1, cuts.size)
         self.state, found, ends = fold_candidates(
             self.state, self.query.k, self.room, self.width, self.whole, kernel_runs(panes, slots),
             first, windows.first, windows.end,

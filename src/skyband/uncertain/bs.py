@@ -6,14 +6,89 @@ import numpy as np
 
 from skyband.arrays import Ints, Saved
 from skyband.data.flat_state import Form, admitted, require
-from skyband.query.uncertain import UncertainTopK
 from skyband.uncertain.kernels import bs as o
 from skyband.uncertain.kernels.bs import SortedRows, sorted_fold, sorted_read
 from skyband.uncertain.kernels.compact import compact_end
-from skyband.uncertain.kernels.types import KEEP
-from skyband.uncertain.windowed import WindowedSynopsis
+from skyband.uncertain.kernels.types import KEEP, SemanticsCode
+from skyband.uncertain.windowed import Reserve, UncertainRows, WindowedSynopsis
 
 __all__ = ["SortedWindow"]
+
+
+class SortedReserve(Reserve):
+    """All rows, in blocks that are sorted in row order."""
+
+    def __init__(self, rule: SemanticsCode, k: int, store: UncertainRows) -> None:
+        super().__init__(rule, k, store)
+        one = np.zeros(1, np.int64)
+        num = np.zeros(o.NUMBERS, np.int64)
+        self.sorted = SortedRows(np.empty((1, o.BLOCK), np.int64), one, one.copy(), num)
+
+    def take(self, offsets: Ints, gone: Ints) -> None:
+        self.sorted = sorted_fold(self.store.rows, self.sorted, offsets, gone)
+
+    def find(self, first: int) -> tuple[Ints, bool]:
+        rows, most = self.store.rows, 4 * self.k
+        while True:
+            slots = sorted_read(rows, self.sorted, first, most)
+            if len(slots) < most:
+                return slots, False
+            if compact_end(self.rule, rows.prob, slots, len(slots), KEEP) > 0:
+                return slots, True
+            most *= 4
+
+    def live(self) -> Ints:
+        num = self.sorted.num
+        return np.arange(num[o.LOW], num[o.HIGH])
+
+    def renumber(self, live: Ints) -> None:
+        # The head may hold rows that have expired, so there may be gaps between live slots.
+        block, count, chain, num = self.sorted
+        for b in chain[: num[o.BLOCKS]]:
+            block[b, : count[b]] = np.searchsorted(live, block[b, : count[b]])
+        num[[o.LOW, o.HIGH]] = np.searchsorted(live, num[[o.LOW, o.HIGH]])
+
+    def state(self) -> Saved:
+        return {"num": self.sorted.num}
+
+    def restore(self, arrays: Saved) -> None:
+        # A snapshot does not hold the order of rows: it is rebuilt here.
+        num = admitted(arrays, {"num": self.sorted.num}, {"num": Form(o.NUMBERS, 0)})["num"]
+        rows, half = self.store.rows, o.BLOCK // 2
+        require(num[o.LOW] <= num[o.HIGH] == len(self.store), "rows that are not there")
+        live = np.arange(num[o.LOW], num[o.HIGH])
+        order = live[np.lexsort((live, -rows.pane[live], ~rows.key[live]))]
+        blocks = [order[i : i + half] for i in range(0, len(order), half)]
+        block = np.empty((max(1, len(blocks)), o.BLOCK), np.int64)
+        for i, slots in enumerate(blocks):
+            block[i, : len(slots)] = slots
+        count = np.array([len(slots) for slots in blocks] or [0], np.int64)
+        num[o.BLOCKS] = len(blocks)
+        self.sorted = SortedRows(block, count, np.arange(len(count)), num)
+
+    def stats(self, head: int, rebuilt: int) -> dict[str, int | float]:
+        num = self.sorted.num
+        return {
+            "retained": int(num[o.HIGH] - num[o.LOW]),
+            "rows_inserted": int(num[o.INSERTED]),
+            "rows_deleted": int(num[o.DELETED]),
+            "compact_sets_built": rebuilt,
+        }
+
+    @property
+    def nbytes(self) -> int:
+        return sum(array.nbytes for array in self.sorted)
+
+    def _check(self) -> None:
+        block, count, chain, num = self.sorted
+        chained = [block[b, : count[b]] for b in chain[: num[o.BLOCKS]]]
+        assert all(len(each) for each in chained)
+        assert sorted(chain.tolist()) == list(range(len(chain)))
+        assert num[o.HIGH] == len(self.store)
+        slots = np.concatenate([np.zeros(0, np.int64), *chained])
+        assert np.array_equal(np.sort(slots), self.live())
+        if len(slots):
+            self.store.check_order(slots)
 
 
 class SortedWindow(WindowedSynopsis):
@@ -34,75 +109,5 @@ class SortedWindow(WindowedSynopsis):
     [5, 5, 6, 5, 6, 6, 8]
     """
 
+    keeps = SortedReserve
     keeps_all = True
-
-    def __init__(self, query: UncertainTopK) -> None:
-        super().__init__(query)
-        one = np.zeros(1, np.int64)
-        num = np.zeros(o.NUMBERS, np.int64)
-        self._sorted = SortedRows(np.empty((1, o.BLOCK), np.int64), one, one.copy(), num)
-
-    def _take(self, offsets: Ints, gone: Ints) -> None:
-        self._sorted = sorted_fold(self.store.rows, self._sorted, offsets, gone)
-
-    def _find(self, first: int) -> tuple[Ints, bool]:
-        rows, most = self.store.rows, 4 * self.query.k
-        while True:
-            slots = sorted_read(rows, self._sorted, first, most)
-            if len(slots) < most:
-                return slots, False
-            if compact_end(self.rule, rows.prob, slots, len(slots), KEEP) > 0:
-                return slots, True
-            most *= 4
-
-    def _live(self) -> Ints:
-        num = self._sorted.num
-        return np.arange(num[o.LOW], num[o.HIGH])
-
-    def _renumber(self, live: Ints) -> None:
-        # The head may hold rows that have expired, so there may be gaps between live slots.
-        block, count, chain, num = self._sorted
-        for b in chain[: num[o.BLOCKS]]:
-            block[b, : count[b]] = np.searchsorted(live, block[b, : count[b]])
-        num[[o.LOW, o.HIGH]] = np.searchsorted(live, num[[o.LOW, o.HIGH]])
-
-    def _state(self) -> Saved:
-        return {"num": self._sorted.num}
-
-    def _load(self, arrays: Saved) -> None:
-        # A snapshot does not hold the order of rows: it is rebuilt here.
-        num = admitted(arrays, {"num": self._sorted.num}, {"num": Form(o.NUMBERS, 0)})["num"]
-        rows, half = self.store.rows, o.BLOCK // 2
-        require(num[o.LOW] <= num[o.HIGH] == len(self.store), "rows that are not there")
-        live = np.arange(num[o.LOW], num[o.HIGH])
-        order = live[np.lexsort((live, -rows.pane[live], ~rows.key[live]))]
-        blocks = [order[i : i + half] for i in range(0, len(order), half)]
-        block = np.empty((max(1, len(blocks)), o.BLOCK), np.int64)
-        for i, slots in enumerate(blocks):
-            block[i, : len(slots)] = slots
-        count = np.array([len(slots) for slots in blocks] or [0], np.int64)
-        num[o.BLOCKS] = len(blocks)
-        self._sorted = SortedRows(block, count, np.arange(len(count)), num)
-
-    def stats(self) -> dict[str, int | float]:
-        num = self._sorted.num
-        return {
-            "retained": int(num[o.HIGH] - num[o.LOW]),
-            "state_bytes": self._nbytes + sum(array.nbytes for array in self._sorted),
-            "rows_inserted": int(num[o.INSERTED]),
-            "rows_deleted": int(num[o.DELETED]),
-            "compact_sets_built": self._rebuilt,
-            "cleanings": self._cleanings,
-        }
-
-    def _check(self) -> None:
-        super()._check()
-        block, count, chain, num = self._sorted
-        chained = [block[b, : count[b]] for b in chain[: num[o.BLOCKS]]]
-        assert all(len(each) for each in chained)
-        assert sorted(chain.tolist()) == list(range(len(chain)))
-        assert num[o.HIGH] == len(self.store)
-        slots = np.concatenate([np.zeros(0, np.int64), *chained])
-        assert np.array_equal(np.sort(slots), self._live())
-        if len(slots):
-            self._check_order(slots)

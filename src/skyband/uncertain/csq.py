@@ -5,12 +5,19 @@ from __future__ import annotations
 from skyband.arrays import Ints
 from skyband.uncertain.kernels import queue
 from skyband.uncertain.kernels.csq import ccsq_fold, ccsq_read, ccsq_set, csq_fold, csq_read
-from skyband.uncertain.queue import Kernels, QueueSynopsis
+from skyband.uncertain.queue import CompactSets, Kernels
+from skyband.uncertain.windowed import WindowedSynopsis
 
 __all__ = ["CompactSetQueue", "CompressedQueue"]
 
 
-class CompactSetQueue(QueueSynopsis):
+class DistinctSets(CompactSets):
+    """All distinct compact sets of the newest panes."""
+
+    kernels = Kernels(csq_fold, csq_read)
+
+
+class CompactSetQueue(WindowedSynopsis):
     """Keeps all distinct compact sets of the newest panes, so that on expiry the next is there.
 
     Cost in a random stream, with W rows in the window and H in a compact set: O(kH²) per row and
@@ -27,10 +34,29 @@ class CompactSetQueue(QueueSynopsis):
     [5, 6]
     """
 
-    kernels = Kernels(csq_fold, csq_read)
+    keeps = DistinctSets
 
 
-class CompressedQueue(QueueSynopsis):
+class CompressedSets(CompactSets):
+    """The newest compact set, and the rows that each older one adds."""
+
+    kernels = Kernels(ccsq_fold, ccsq_read)
+    head_counts = True
+
+    def _sets(self) -> list[Ints]:
+        num = self.queue.num
+        entries = range(num[queue.FIRST], num[queue.LAST])
+        return [ccsq_set(self.store.rows, self.queue, e) for e in entries]
+
+    def _check(self) -> None:
+        super()._check()
+        arena, entry, num = self.queue
+        for begin, size, _, oldest in entry[num[queue.FIRST] : num[queue.LAST]][:-1].tolist():
+            added = self.store.rows.pane[arena[begin : begin + size]]
+            assert (added == oldest).all(), "an older set adds rows of its oldest pane only"
+
+
+class CompressedQueue(WindowedSynopsis):
     """Keeps the newest compact set whole, and for every older one only what it adds.
 
     Cost in a random stream, with W rows in the window and H in a compact set: O(kH²) per row and
@@ -46,17 +72,4 @@ class CompressedQueue(QueueSynopsis):
     [5, 6]
     """
 
-    kernels = Kernels(ccsq_fold, ccsq_read)
-    head_counts = True
-
-    def _sets(self) -> list[Ints]:
-        num = self._queue.num
-        entries = range(num[queue.FIRST], num[queue.LAST])
-        return [ccsq_set(self.store.rows, self._queue, e) for e in entries]
-
-    def _check(self) -> None:
-        super()._check()
-        arena, entry, num = self._queue
-        for begin, size, _, oldest in entry[num[queue.FIRST] : num[queue.LAST]][:-1].tolist():
-            added = self.store.rows.pane[arena[begin : begin + size]]
-            assert (added == oldest).all(), "an older set adds rows of its oldest pane only"
+    keeps = CompressedSets

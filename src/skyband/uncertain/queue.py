@@ -1,4 +1,4 @@
-"""What the four compact set queues share on the Python side; each names its kernels."""
+"""The reserve of the four compact set queues; each names its kernels."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import numpy as np
 
 from skyband.arrays import Ints, Saved
 from skyband.data.flat_state import Form, admitted, require
-from skyband.query.uncertain import UncertainTopK
 from skyband.uncertain.kernels import queue as q
 from skyband.uncertain.kernels.compact import compact_end
 from skyband.uncertain.kernels.queue import Queue
@@ -21,9 +20,9 @@ from skyband.uncertain.kernels.types import (
     before,
     sort_slots,
 )
-from skyband.uncertain.windowed import WindowedSynopsis
+from skyband.uncertain.windowed import Reserve, UncertainRows
 
-__all__ = ["Kernels", "QueueSynopsis"]
+__all__ = ["CompactSets", "Kernels"]
 
 
 _MOST_ROOM = 1 << 40
@@ -36,8 +35,8 @@ class Kernels(NamedTuple):
     read: Callable[[UncertainRowsState, Queue, int], Ints]
 
 
-class QueueSynopsis(WindowedSynopsis):
-    """Keeps compact sets of the newest panes; how many depends on the algorithm."""
+class CompactSets(Reserve):
+    """Compact sets of the newest panes; how many depends on the algorithm."""
 
     kernels: ClassVar[Kernels]
     head_counts: ClassVar[bool] = False
@@ -45,18 +44,18 @@ class QueueSynopsis(WindowedSynopsis):
     waits: ClassVar[bool] = False
     """Whether new rows wait in a buffer."""
 
-    def __init__(self, query: UncertainTopK) -> None:
-        super().__init__(query)
+    def __init__(self, rule: SemanticsCode, k: int, store: UncertainRows) -> None:
+        super().__init__(rule, k, store)
         num = np.zeros(q.NUMBERS, np.int64)
-        num[q.ROOM] = query.k * query.k
-        self._queue = Queue(np.zeros(64, np.int64), np.zeros((4, 4), np.int64), num)
+        num[q.ROOM] = k * k
+        self.queue = Queue(np.zeros(64, np.int64), np.zeros((4, 4), np.int64), num)
 
-    def _take(self, offsets: Ints, gone: Ints) -> None:
-        self._queue = self.kernels.fold(self.rule, self.store.rows, self._queue, offsets, gone)
+    def take(self, offsets: Ints, gone: Ints) -> None:
+        self.queue = self.kernels.fold(self.rule, self.store.rows, self.queue, offsets, gone)
 
-    def _find(self, first: int) -> tuple[Ints, bool]:
-        slots = self.kernels.read(self.store.rows, self._queue, first)
-        _, entry, num = self._queue
+    def find(self, first: int) -> tuple[Ints, bool]:
+        slots = self.kernels.read(self.store.rows, self.queue, first)
+        _, entry, num = self.queue
         # An entry that has not expired covers the window; otherwise only the newest rows do.
         closed = bool((entry[num[q.FIRST] : num[q.LAST], q.OLDEST] >= first).any())
         return slots, closed
@@ -65,38 +64,38 @@ class QueueSynopsis(WindowedSynopsis):
 
     def _used(self) -> tuple[int, int]:
         """The start and end of the part of the arena that is in use."""
-        _, entry, num = self._queue
+        _, entry, num = self.queue
         if num[q.FIRST] == num[q.LAST]:
             return 0, 0
         last = entry[num[q.LAST] - 1]
         return int(entry[num[q.FIRST], q.BEGIN]), int(last[: q.OLDEST].sum())
 
-    def _live(self) -> Ints:
-        arena, _, num = self._queue
+    def live(self) -> Ints:
+        arena, _, num = self.queue
         low, high = self._used()
         tail = np.arange(num[q.TAIL], num[q.HIGH])
         return np.unique(np.concatenate([arena[low:high], tail]))
 
-    def _renumber(self, live: Ints) -> None:
-        arena, entry, num = self._queue
+    def renumber(self, live: Ints) -> None:
+        arena, entry, num = self.queue
         low, high = self._used()
         first, last = num[q.FIRST], num[q.LAST]
         entry = entry[first:last].copy() if last > first else np.zeros((4, 4), np.int64)
         entry[:, q.BEGIN] -= low
         num[[q.TAIL, q.FRESH]] = np.searchsorted(live, num[[q.TAIL, q.FRESH]])
         num[q.FIRST], num[q.LAST], num[q.HIGH] = 0, last - first, len(live)
-        self._queue = Queue(np.searchsorted(live, arena[low:high]), entry, num)
+        self.queue = Queue(np.searchsorted(live, arena[low:high]), entry, num)
 
     # State ------------------------------------------------------------------------------------
 
-    def _state(self) -> Saved:
-        return self._queue._asdict()
+    def state(self) -> Saved:
+        return self.queue._asdict()
 
-    def _load(self, arrays: Saved) -> None:
+    def restore(self, arrays: Saved) -> None:
         rows = len(self.store)
         forms = {"arena": Form("arena", 0, rows), "num": Form(q.NUMBERS, 0)}
-        self._queue = Queue(**admitted(arrays, self._queue._asdict(), forms))
-        arena, entry, num = self._queue
+        self.queue = Queue(**admitted(arrays, self.queue._asdict(), forms))
+        arena, entry, num = self.queue
         require(num[q.FIRST] <= num[q.LAST] <= len(entry), "entries that are not there")
         require(num[q.TAIL] <= num[q.FRESH] <= num[q.HIGH] == rows, "rows that are not there")
         require(0 < num[q.ROOM] <= _MOST_ROOM, "a buffer without room")
@@ -105,45 +104,35 @@ class QueueSynopsis(WindowedSynopsis):
         begins = np.append(lists[:, q.BEGIN], len(arena))
         require(inside and (lists.sum(axis=1) <= begins[1:]).all(), "lists that overlap")
 
-    def stats(self) -> dict[str, int | float]:
-        num = self._queue.num
-        own = sum(array.nbytes for array in self._queue)
+    def stats(self, head: int, rebuilt: int) -> dict[str, int | float]:
+        _, entry, num = self.queue
+        lists = entry[num[q.FIRST] : num[q.LAST], q.SIZE : q.OLDEST]
+        # As the paper counts: a row counts once in every list that has it.
+        retained = lists.sum() + (head if self.head_counts else 0) + num[q.HIGH] - num[q.TAIL]
         return {
-            "retained": self._retained(),
-            "state_bytes": self._nbytes + own,
-            "compact_sets": int(num[q.LAST] - num[q.FIRST]),
-            "largest_compact_set": self._largest(),
-            "compact_sets_built": int(num[q.MADE]) + self._rebuilt,
+            "retained": int(retained),
+            "compact_sets": len(lists),
+            "largest_compact_set": int(max(lists[:, 0].max(initial=0), head)),
+            "compact_sets_built": int(num[q.MADE]) + rebuilt,
             "compact_sets_updated": int(num[q.UPDATED]),
             "segments_merged": int(num[q.MERGED]),
             "buffers_emptied": int(num[q.FLUSHED]),
-            "cleanings": self._cleanings,
         }
 
-    def _retained(self) -> int:
-        """Rows as the paper counts them: a row counts once in every list that has it."""
-        _, entry, num = self._queue
-        lists = int(entry[num[q.FIRST] : num[q.LAST], q.SIZE : q.OLDEST].sum())
-        head = len(self._head.slots) if self.head_counts else 0
-        return lists + head + int(num[q.HIGH] - num[q.TAIL])
-
-    def _largest(self) -> int:
-        """The size of the largest compact set."""
-        _, entry, num = self._queue
-        sizes = entry[num[q.FIRST] : num[q.LAST], q.SIZE]
-        return int(max(sizes.max(initial=0), len(self._head.slots)))
+    @property
+    def nbytes(self) -> int:
+        return sum(array.nbytes for array in self.queue)
 
     def _sets(self) -> list[Ints]:
         """The compact sets of all entries, oldest first."""
-        arena, entry, num = self._queue
+        arena, entry, num = self.queue
         return [
             arena[begin : begin + size]
             for begin, size, _, _ in entry[num[q.FIRST] : num[q.LAST]].tolist()
         ]
 
     def _check(self) -> None:
-        super()._check()
-        _, entry, num = self._queue
+        _, entry, num = self.queue
         rows = self.store.rows
         live = entry[num[q.FIRST] : num[q.LAST]]
         assert num[q.TAIL] <= num[q.HIGH] == len(self.store)
@@ -154,7 +143,7 @@ class QueueSynopsis(WindowedSynopsis):
         sets = self._sets()
         for slots, pane in zip(sets, oldest, strict=True):
             assert rows.pane[slots].min() == pane
-            self._check_order(slots)
+            self.store.check_order(slots)
             assert self._end(slots) in (len(slots), -1), "an entry has more than its compact set"
         for old, new in pairwise(sets):
             beyond = np.setdiff1d(old, new)

@@ -6,12 +6,41 @@ import numpy as np
 
 from skyband.uncertain.kernels import queue
 from skyband.uncertain.kernels.scsq import buffer_fold, scsq_fold, scsq_read
-from skyband.uncertain.queue import Kernels, QueueSynopsis
+from skyband.uncertain.queue import CompactSets, Kernels
+from skyband.uncertain.windowed import WindowedSynopsis
 
 __all__ = ["BufferedQueue", "SegmentalQueue"]
 
 
-class SegmentalQueue(QueueSynopsis):
+class Segments(CompactSets):
+    """A few compact sets, and the rows between them that may still enter one."""
+
+    kernels = Kernels(scsq_fold, scsq_read)
+    head_counts = True
+
+    def _check(self) -> None:
+        super()._check()
+        arena, entry, num = self.queue
+        rows = self.store.rows
+        live = entry[num[queue.FIRST] : num[queue.LAST]]
+        sizes, segments = live[:, queue.SIZE], live[:, queue.MORE]
+        largest, h = sizes.max(initial=0), num[queue.LARGEST]
+        assert h <= 2 * largest, "footnote 1: H has shrunk"
+        assert largest <= 2 * h, "footnote 1: H has grown"
+        assert (segments[1:] + segments[:-1] >= h).all(), "invariant 7"
+        older = np.iinfo(np.int64).min
+        for begin, size, more, oldest in live.tolist():
+            segment = arena[begin + size : begin + size + more]
+            self.store.check_order(np.append(segment, arena[begin + size - 1]))
+            panes = rows.pane[segment]
+            assert ((panes > older) & (panes < oldest)).all()
+            # A merge adds the rows that a compact set has of one pane to fewer than H rows.
+            of_one_pane = np.unique(panes, return_counts=True)[1].max(initial=0)
+            assert more <= num[queue.BOUND] + of_one_pane, "invariant 6"
+            older = oldest
+
+
+class SegmentalQueue(WindowedSynopsis):
     """Keeps O(log W) compact sets and, between them, the rows that may still enter one.
 
     Cost in a random stream, with W rows in the window and H in a compact set: O(kH log W) per row
@@ -29,32 +58,23 @@ class SegmentalQueue(QueueSynopsis):
     [5, 6]
     """
 
-    kernels = Kernels(scsq_fold, scsq_read)
-    head_counts = True
+    keeps = Segments
+
+
+class BufferedSegments(Segments):
+    """The same, with a buffer for new rows."""
+
+    kernels = Kernels(buffer_fold, scsq_read)
+    waits = True
 
     def _check(self) -> None:
         super()._check()
-        arena, entry, num = self._queue
-        rows = self.store.rows
-        live = entry[num[queue.FIRST] : num[queue.LAST]]
-        sizes, segments = live[:, queue.SIZE], live[:, queue.MORE]
-        largest, h = sizes.max(initial=0), num[queue.LARGEST]
-        assert h <= 2 * largest, "footnote 1: H has shrunk"
-        assert largest <= 2 * h, "footnote 1: H has grown"
-        assert (segments[1:] + segments[:-1] >= h).all(), "invariant 7"
-        older = np.iinfo(np.int64).min
-        for begin, size, more, oldest in live.tolist():
-            segment = arena[begin + size : begin + size + more]
-            self._check_order(np.append(segment, arena[begin + size - 1]))
-            panes = rows.pane[segment]
-            assert ((panes > older) & (panes < oldest)).all()
-            # A merge adds the rows that a compact set has of one pane to fewer than H rows.
-            of_one_pane = np.unique(panes, return_counts=True)[1].max(initial=0)
-            assert more <= num[queue.BOUND] + of_one_pane, "invariant 6"
-            older = oldest
+        num = self.queue.num
+        assert num[queue.TAIL] <= num[queue.FRESH] <= num[queue.HIGH]
+        assert num[queue.HIGH] - num[queue.FRESH] < num[queue.ROOM], "the buffer is full"
 
 
-class BufferedQueue(SegmentalQueue):
+class BufferedQueue(WindowedSynopsis):
     """SCSQ with a buffer for new rows; only the window's compact set is updated at once.
 
     Cost in a random stream, with W rows in the window and H in a compact set: O(kH²/W + log W)
@@ -74,11 +94,4 @@ class BufferedQueue(SegmentalQueue):
     [5, 6]
     """
 
-    kernels = Kernels(buffer_fold, scsq_read)
-    waits = True
-
-    def _check(self) -> None:
-        super()._check()
-        num = self._queue.num
-        assert num[queue.TAIL] <= num[queue.FRESH] <= num[queue.HIGH]
-        assert num[queue.HIGH] - num[queue.FRESH] < num[queue.ROOM], "the buffer is full"
+    keeps = BufferedSegments

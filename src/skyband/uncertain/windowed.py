@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -20,12 +20,9 @@ from skyband.query.uncertain import UncertainTopK
 from skyband.uncertain.base import UncertainSynopsis
 from skyband.uncertain.kernels import compact, head
 from skyband.uncertain.kernels.head import Cursor, Head, WindowAnswers, walk
-from skyband.uncertain.kernels.types import FAR, KEEP, UncertainRowsState
+from skyband.uncertain.kernels.types import FAR, KEEP, SemanticsCode, UncertainRowsState
 
-__all__ = [
-    "UncertainRows",
-    "WindowedSynopsis",
-]
+__all__ = ["Reserve", "UncertainRows", "WindowedSynopsis"]
 
 # Retained rows by slot: flat arrays, and the ids and kept columns in column stores ---------------
 
@@ -114,6 +111,11 @@ class UncertainRows:
         assert ((prob > 0) & (prob <= 1)).all()
         assert len(self.shown) == self.length or not self.shown.stores
 
+    def check_order(self, slots: Ints) -> None:
+        """Assert that slots are in row order; only tests call it."""
+        order = np.lexsort((slots, -self.rows.pane[slots], ~self.rows.key[slots]))
+        assert np.array_equal(order, np.arange(len(slots)))
+
 
 _SPARE = 4096
 """How many dead rows are not worth a clean-up."""
@@ -123,15 +125,72 @@ _NONE = np.zeros(0, np.int64)
 compact_end, head_of = patient(compact.compact_end), patient(head.head_of)
 
 
+class Reserve(ABC):
+    """What an algorithm keeps of the window's rows, to find the next compact set in it."""
+
+    def __init__(self, rule: SemanticsCode, k: int, store: UncertainRows) -> None:
+        self.rule = rule
+        self.k = k
+        self.store = store
+
+    @abstractmethod
+    def take(self, offsets: Ints, gone: Ints) -> None:
+        """Take sealed panes; pane i holds the slots from ``offsets[i]`` to ``offsets[i + 1]``.
+
+        Before pane i is taken, all panes before ``gone[i]`` have expired; after the last one, all
+        before ``gone[-1]``.
+        """
+
+    @abstractmethod
+    def find(self, first: int) -> tuple[Ints, bool]:
+        """Rows that include the compact set of the panes from ``first`` on, or all their rows.
+
+        Returns the rows in row order, and whether they are known to admit a compact set.
+        """
+
+    @abstractmethod
+    def live(self) -> Ints:
+        """Slots in use, ascending."""
+
+    @abstractmethod
+    def renumber(self, live: Ints) -> None:
+        """Replace each slot ``live[i]`` by i."""
+
+    @abstractmethod
+    def state(self) -> Saved:
+        """Everything, as flat arrays."""
+
+    @abstractmethod
+    def restore(self, arrays: Saved) -> None:
+        """Restore what ``state`` returned."""
+
+    @abstractmethod
+    def stats(self, head: int, rebuilt: int) -> dict[str, int | float]:
+        """Operation counts, and ``retained``; the window's own compact set has ``head`` rows.
+
+        It was found in this reserve ``rebuilt`` times.
+        """
+
+    @property
+    @abstractmethod
+    def nbytes(self) -> int:
+        """Bytes of the state, without the rows."""
+
+    @abstractmethod
+    def _check(self) -> None:
+        """Assert every invariant; only tests call it."""
+
+
 class WindowedSynopsis(UncertainSynopsis):
     """Keeps rows by slot and the *head*: the window's compact set, from which answers are read.
 
     Panes whose rows do not enter the head leave it unchanged. When the head's oldest pane expires,
-    a new head is made from what the algorithm keeps for this purpose; until then the algorithm need
-    not be given new panes.
+    a new head is made from the algorithm's *reserve*; until then that need not be given new panes.
     """
 
     shortens = True
+    keeps: ClassVar[type[Reserve]]
+    """The algorithm's reserve."""
 
     def __init__(self, query: UncertainTopK) -> None:
         super().__init__(query)
@@ -146,39 +205,7 @@ class WindowedSynopsis(UncertainSynopsis):
         name = self.id_column
         ids = {} if name is None else {"shown": self.schema.field(name).type}
         self.store = UncertainRows(ids | kept)
-
-    # What an algorithm supplies ---------------------------------------------------------------
-
-    @abstractmethod
-    def _take(self, offsets: Ints, gone: Ints) -> None:
-        """Take sealed panes; pane i holds the slots from ``offsets[i]`` to ``offsets[i + 1]``.
-
-        Before pane i is taken, all panes before ``gone[i]`` have expired; after the last one, all
-        before ``gone[-1]``.
-        """
-
-    @abstractmethod
-    def _find(self, first: int) -> tuple[Ints, bool]:
-        """Rows that include the compact set of the panes from ``first`` on, or all their rows.
-
-        Returns the rows in row order, and whether they are known to admit a compact set.
-        """
-
-    @abstractmethod
-    def _live(self) -> Ints:
-        """Slots in use apart from those of the head, ascending."""
-
-    @abstractmethod
-    def _renumber(self, live: Ints) -> None:
-        """Replace each slot ``live[i]`` by i."""
-
-    @abstractmethod
-    def _state(self) -> Saved:
-        """What the algorithm keeps in addition to the rows."""
-
-    @abstractmethod
-    def _load(self, arrays: Saved) -> None:
-        """Restore what ``_state`` returned."""
+        self.reserve = type(self).keeps(self.rule, self.query.k, self.store)
 
     # Panes ------------------------------------------------------------------------------------
 
@@ -229,18 +256,18 @@ class WindowedSynopsis(UncertainSynopsis):
             if cursor.window == len(first):
                 break
             start, pane = int(first[cursor.window]), cursor.pane
-            self._take(offsets[taken : pane + 1], np.append(gone[taken:pane], start))
+            self.reserve.take(offsets[taken : pane + 1], np.append(gone[taken:pane], start))
             taken = pane
             self._rebuilt += 1
             self._head = head_of(rows, *self._compact_set(start))
             # Of a forged snapshot it may have rows that have expired, and would do so for ever.
             require(self._head.oldest >= start, "a compact set with rows that have expired")
-        self._take(offsets[taken:], gone[taken:])
+        self.reserve.take(offsets[taken:], gone[taken:])
         return out.slots[: cursor.written], out.chances[: cursor.written], out.ends
 
     def _compact_set(self, first: int) -> tuple[Ints, bool]:
         """The compact set of panes from ``first`` on, and False; if none, all rows and True."""
-        slots, closed = self._find(first)
+        slots, closed = self.reserve.find(first)
         size = compact_end(self.rule, self.store.rows.prob, slots, len(slots), KEEP)
         return (slots, not closed) if size < 0 else (slots[:size], False)
 
@@ -250,10 +277,10 @@ class WindowedSynopsis(UncertainSynopsis):
         """Drop dead rows once the store has doubled: O(1) per row that was appended since."""
         if len(self.store) > self._due:
             self._cleanings += 1
-            self._compact(np.union1d(self._live(), self._head.slots))
+            self._compact(np.union1d(self.reserve.live(), self._head.slots))
 
     def _compact(self, live: Ints) -> None:
-        self._renumber(live)
+        self.reserve.renumber(live)
         self._head = self._head._replace(slots=np.searchsorted(live, self._head.slots))
         self.store.keep(live)
         self._due = 2 * len(live) + _SPARE
@@ -261,8 +288,8 @@ class WindowedSynopsis(UncertainSynopsis):
     # State ------------------------------------------------------------------------------------
 
     def snapshot(self) -> State:
-        self._compact(np.union1d(self._live(), self._head.slots))
-        own = prefixed("own/", self._state())
+        self._compact(np.union1d(self.reserve.live(), self._head.slots))
+        own = prefixed("own/", self.reserve.state())
         own |= {"head": self._head.slots}
         own = {name: array.copy() for name, array in own.items()}
         own["at"] = np.array([self._head.is_open, self._head.oldest])
@@ -271,7 +298,7 @@ class WindowedSynopsis(UncertainSynopsis):
 
     def restore(self, arrays: Saved) -> None:
         self.store.restore(under(arrays, "rows/"))
-        self._load({name: np.array(a) for name, a in under(arrays, "own/").items()})
+        self.reserve.restore({name: np.array(a) for name, a in under(arrays, "own/").items()})
         like = {"at": _NONE, "head": _NONE, "counts": _NONE}
         forms = {"at": Form(2), "head": Form("head", 0, len(self.store)), "counts": Form(2)}
         saved = admitted(arrays, like, forms)
@@ -283,25 +310,22 @@ class WindowedSynopsis(UncertainSynopsis):
         self._rebuilt, self._cleanings = saved["counts"].tolist()
         self._due = 2 * len(self.store) + _SPARE
 
-    @property
-    def _nbytes(self) -> int:
-        return self._head.slots.nbytes + self.store.nbytes
+    def stats(self) -> dict[str, int | float]:
+        own = self.reserve.stats(len(self._head.slots), self._rebuilt)
+        size = self._head.slots.nbytes + self.store.nbytes + self.reserve.nbytes
+        return own | {"state_bytes": size, "cleanings": self._cleanings}
 
     def _check(self) -> None:
         self.store._check()
+        self.reserve._check()
         rows, (head, is_open, oldest) = self.store.rows, self._head
         assert oldest == rows.pane[head].min(initial=FAR)
-        self._check_order(head)
+        self.store.check_order(head)
         end = compact_end(self.rule, rows.prob, head, len(head), KEEP)
         if is_open:
             assert end < 0, "the window admits a compact set"
         else:
             assert end in (len(head), -1), "the head has more than a compact set"
-
-    def _check_order(self, slots: Ints) -> None:
-        rows = self.store.rows
-        order = np.lexsort((slots, -rows.pane[slots], ~rows.key[slots]))
-        assert np.array_equal(order, np.arange(len(slots)))
 
 
 def _runs(part: Part, windows: Windows) -> Runs:

@@ -26,7 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skyband.arrays import Mask
-from skyband.data.columns import output_type
+from skyband.data.columns import mask_of, output_type
 from skyband.data.csv_records import CsvForm, infer_csv, read_csv_block
 from skyband.data.durable import parsed, private, sync, writing
 from skyband.data.json_records import read_records
@@ -438,7 +438,7 @@ def _cast(column: pa.ChunkedArray, kind: pa.DataType) -> tuple[pa.ChunkedArray, 
         coded = coded.dictionary_encode()
     values = [_cast_one(coded.dictionary.slice(i, 1), kind) for i in range(len(coded.dictionary))]
     cast = pa.concat_arrays(values).take(coded.indices)
-    unfit = np.asarray(coded.is_valid()) & ~np.asarray(cast.is_valid())
+    unfit = mask_of(coded.is_valid()) & ~mask_of(cast.is_valid())
     return pa.chunked_array([cast]), unfit
 
 

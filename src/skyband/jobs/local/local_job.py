@@ -56,6 +56,7 @@ from skyband.jobs.report import Report, changed_lines
 from skyband.jobs.sinks.base import Sink, TableRows, written
 from skyband.jobs.sinks.files import letters_sink, sink_of
 from skyband.jobs.stopping import Stop
+from skyband.kernels.notice import clock
 from skyband.window import CountWindow, parse_duration
 
 __all__ = ["BatchJudge", "BatchOutcome", "LocalJob", "run_local"]
@@ -90,13 +91,13 @@ class JobProgress:
     state_bytes: int = 0
     replayed: int = 0
     """Batches that were applied once more after a crash."""
-    began: float = field(default_factory=time.monotonic)
+    began: float = field(default_factory=clock)
     newest: dict[str, Answer] = field(default_factory=dict)
     """The last answer of each query that has rows."""
 
     def report(self) -> Report:
         """The same for those who look at the job."""
-        rate = self.rows / max(time.monotonic() - self.began, 1e-9)
+        rate = self.rows / max(clock() - self.began, 1e-9)
         answers = {name: answer.table for name, answer in self.newest.items()}
         return Report(
             self.batches - 1,
