@@ -81,7 +81,7 @@ class Table:
 
     refuses = ()
 
-    def __init__(self, where: str, section: JobSection, query: str, revises: bool) -> None:
+    def __init__(self, where: str, section: JobSection, query: str, revises: bool = False) -> None:
         self.where, self.revises = where, revises
         self.name = str(section["table"])
         self.quoted = ".".join(f"`{part}`" for part in self.name.split("."))
@@ -107,11 +107,11 @@ class Table:
         if self.current:
             newest = frame.agg(F.max(_END).alias("newest"))
             frame = frame.join(newest, F.col(_END) == F.col("newest"), "left_semi")
-            if self.revises:  # of an older window, it leaves the newest one alone
-                known = session.table(self.quoted).agg(F.max(_END).alias("known"))
-                later = F.col("known").isNull() | (F.col(_END) >= F.col("known"))
-                frame = frame.crossJoin(known).where(later)
-                if not frame.limit(1).count():
+            if self.revises:  # a correction of an older window leaves the newest one alone
+                found = session.table(self.quoted).agg(F.max(_END).cast("string")).first()[0]
+                known = F.lit(found).cast(frame.schema[_END].dataType)
+                frame = frame.where(known.isNull() | (F.col(_END) >= known))
+                if frame.isEmpty():
                     return
         # Columns go by position, and a partition column is the last of a table.
         chosen = frame.select(*(f"`{name}`" for name in session.table(self.quoted).columns))
