@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -91,6 +92,7 @@ def written(folder: Path, count: int = 8) -> list[pa.Table]:
     (folder / "in").mkdir()
     for i, table in enumerate(found := tables()[:count]):
         pq.write_table(table, folder / "in" / f"{i}.parquet")
+        os.utime(folder / "in" / f"{i}.parquet", (1_000 + i,) * 2)  # Spark reads the oldest first
     return found
 
 
@@ -105,7 +107,7 @@ def check(folder: Path, batches: list[pa.Table]) -> None:
             assert letter["file"].endswith(f"{row['id'][0]}.parquet")
             found[row["id"], letter["reason"]] += 1
     assert found == expected(batches)
-    assert sum("late by" in reason for _, reason in found) > 20
+    assert sum("late by" in reason for _, reason in found) > 10
     assert any("; late" in reason for _, reason in found)
 
 
@@ -143,7 +145,7 @@ def test_bad_rows_may_stop_a_job_whose_late_rows_are_letters(tmp_path: Path) -> 
         pq.write_table(table, tmp_path / "in" / f"{minute}.parquet")
         run_job(job(tmp_path, queries=None, query=told, on_bad="raise"))
     (path,) = (tmp_path / "bad").glob("*.json")
-    assert json.loads(path.read_text())["reason"] == "late by 3 minutes for query network"
+    assert json.loads(path.read_text())["reason"] == "late by 3 minutes"
 
 
 def test_what_is_refused(tmp_path: Path) -> None:

@@ -105,6 +105,11 @@ def test_only_the_newest_window(spark: Any, tmp_path: Path, name: str) -> None:
     assert shown(spark, name) == {11: "cd"}
     write(spark, sink, 2, answers((12, "e")))
     assert shown(spark, name) == {12: "e"}
+    corrected = Table("[sink]", JobSection("table", settings), "it's", revises=True)
+    write(spark, corrected, 3, answers((11, "z")))
+    assert shown(spark, name) == {12: "e"}
+    write(spark, corrected, 4, answers((11, "z"), (12, "f")))
+    assert shown(spark, name) == {12: "f"}
 
 
 JOB: dict[str, Any] = {

@@ -115,6 +115,13 @@ def _check_sink_of(job: Job, query: str) -> None:
     for at, each in ((where, sink), ("[dead_letters]", letters)):
         if job.engine == "local" and each is not None and each["writer"] == "spark":
             raise QueryError(f"{at} writer 'spark' needs engine = 'spark'; leave it out")
+    if sink.kind == "kafka" and job.revises(query):
+        for key in ("key", "writer"):
+            if sink[key] not in (None, "skyband"):
+                raise QueryError(
+                    f"{where} {key} does not fit windows that are corrected (revise): each is one "
+                    f"message under a key of its own; leave out {key}"
+                )
     if sink.kind in ("postgres", "table"):
         for other, each in job.sinks.items():
             if other == query:

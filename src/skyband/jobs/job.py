@@ -96,6 +96,11 @@ class Job:
         asked = self.sinks[query]["changes"]
         return self.changes if asked is None else tuple(asked)
 
+    def revises(self, query: str) -> bool:
+        """Whether windows of a query come again when they are corrected, unless only changes do."""
+        revise = getattr(self.queries[query].window, "revise", None)
+        return revise is not None and not self.changes_of(query)
+
     def where(self, query: str, part: str = "") -> str:
         """How messages name a part of a query: ``[query.window]``, ``[queries.NAME.sink]``."""
         table = "query" if self.alone else f"queries.{query}"

@@ -2,7 +2,8 @@
 
 Every answer has a number, one more than the answer before it. Numbers are those of the events, so
 they go on after a restart. The file is written before each snapshot. What is missing in it after a
-crash is recomputed when the journal is replayed, with the same numbers.
+crash is recomputed when the journal is replayed, with the same numbers. A window that is corrected
+is kept in its last revision only.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ import sys
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from pathlib import Path
 from threading import Lock
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from skyband.data.durable import write_whole
 from skyband.serve.limits import ServiceLimits
@@ -32,11 +34,21 @@ class Event(NamedTuple):
     """The window's end, as JSON."""
     text: str
     """The answer as JSON."""
+    revision: int | None = None
+    """How often its window was corrected, if the query corrects windows."""
+    replaced: tuple[int, ...] = ()
+    """The numbers of the answers that it takes the place of."""
 
     @property
     def size(self) -> int:
         """The bytes that it takes in memory, as far as they can become many."""
         return sys.getsizeof(self.text)
+
+    @property
+    def order(self) -> Any:
+        """The window's end as a value to sort by."""
+        end = self.end.strip('"')
+        return int(end) if end.lstrip("-").isdigit() else datetime.fromisoformat(end)
 
     @property
     def line(self) -> bytes:
@@ -97,16 +109,22 @@ class History:
             self._lines += 1
             numbers.append(found["id"])
             if found["name"] in self._kept:
-                self._keep(Event(found["id"], found["name"], found["end"], found["answer"]))
+                replaced = tuple(found.get("replaced", ()))
+                numbers[-1:-1] = replaced
+                event = Event(found["id"], found["name"], found["end"], found["answer"])
+                self._keep(event._replace(revision=found.get("revision"), replaced=replaced))
             else:
                 self.dropped = max(self.dropped, found["id"])
             self.last = self._written = max(self.last, found["id"])
+        numbers.sort()
         for before, number in zip([self.dropped, *numbers], numbers, strict=False):
             if number > before + 1:  # what is missing between them cannot be sent again
                 self.dropped = max(self.dropped, number - 1)
 
     def _keep(self, event: Event) -> None:
         kept = self._kept[event.name]
+        if event.revision:
+            event = self._corrected(kept, event)
         kept.append(event)
         self._bytes += event.size
         if len(kept) > self.most:
@@ -116,6 +134,16 @@ class History:
             if not longer:
                 return
             self._drop(min(longer))
+
+    def _corrected(self, kept: deque[Event], event: Event) -> Event:
+        """Take an answer's earlier revision away."""
+        for before in kept:
+            if before.end == event.end:
+                kept.remove(before)
+                self._bytes -= before.size
+                replaced = {*event.replaced, *before.replaced, before.number}
+                return event._replace(replaced=tuple(sorted(replaced)))
+        return event
 
     def _drop(self, kept: deque[Event]) -> None:
         """Forget the oldest answer of a query."""
@@ -149,12 +177,15 @@ class History:
         """The last answers of a query, oldest first."""
         with self._lock:
             kept = self._kept[name]
+            if any(event.revision is not None for event in kept):
+                kept = deque(sorted(kept, key=lambda event: event.order))
             return [kept[i] for i in range(max(0, len(kept) - count), len(kept))]
 
     def first(self) -> list[Event]:
         """The newest answer of each query, by number."""
         with self._lock:
-            return sorted(kept[-1] for kept in self._kept.values() if kept)
+            newest = (max(kept, key=_last) for kept in self._kept.values() if kept)
+            return sorted(newest)
 
     def since(self, number: int) -> list[Event] | None:
         """The answers after a number; None if some of them are not kept, or it is unknown."""
@@ -194,4 +225,11 @@ class History:
 
 def _line(event: Event) -> str:
     told = {"id": event.number, "name": event.name, "end": event.end, "answer": event.text}
+    if event.revision is not None:
+        told |= {"revision": event.revision, "replaced": event.replaced}
     return json.dumps(told) + "\n"
+
+
+def _last(event: Event) -> Any:
+    """What is greatest for the newest answer of a query."""
+    return event.number if event.revision is None else event.order

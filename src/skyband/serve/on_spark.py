@@ -27,9 +27,11 @@ from skyband.data.ipc import table_from, table_to_bytes
 from skyband.errors import EngineError, QueryError, SkybandError
 from skyband.jobs import Job
 from skyband.jobs.report import Report
+from skyband.jobs.sinks.base import REVISION
 from skyband.jobs.stopping import Stop
 from skyband.query import Query
 from skyband.serve.page import Page
+from skyband.serve.payload import text_of
 from skyband.serve.status import ReportedStatus, Schemas
 from skyband.spark.plan import PROMISE, QueryPlan
 from skyband.spark.sessions import require_packages
@@ -49,6 +51,7 @@ class SparkWindow:
     before: pa.Table | None
     exact: bool | None
     bounds: Mapping[str, float]
+    revision: int = 0
     total: None = None
     """Spark's rows do not say how many rows a window had."""
 
@@ -89,8 +92,10 @@ class SparkPage(Page):
         if found:
             self.show(found)
             self.history.write()
-            self._last[query] = found[-1].table
-            write_whole(self._path(query), table_to_bytes(found[-1].table))
+            before, newest = self._last[query], max(found, key=lambda window: window.end)
+            if before is None or newest.end > before["window_end"][0].as_py():
+                self._last[query] = newest.table
+                write_whole(self._path(query), table_to_bytes(newest.table))
 
     def reported(self, report: Report) -> None:
         """Show what a job has told after a batch."""
@@ -98,7 +103,9 @@ class SparkPage(Page):
         self.status.reported(report)
 
     def _windows(self, name: str, table: pa.Table) -> Iterator[SparkWindow]:
-        return windows_of(name, self.queries[name], table, self._last[name])
+        kept = self.history.newest(name, self.history.most)
+        shown = {event.end: event.revision for event in kept if event.revision is not None}
+        return windows_of(name, self.queries[name], table, self._last[name], shown)
 
     def _path(self, query: str) -> Path:
         return self.folder / f"last-{list(self.queries).index(query)}"
@@ -111,24 +118,35 @@ class SparkPage(Page):
 
 
 def windows_of(
-    name: str, query: Query, table: pa.Table, before: pa.Table | None = None
+    name: str,
+    query: Query,
+    table: pa.Table,
+    before: pa.Table | None = None,
+    shown: Mapping[str, int] | None = None,
 ) -> Iterator[SparkWindow]:
-    """The answers in rows from Spark, in order, from the one after ``before`` on."""
+    """The answers in rows from Spark, in order, from the one after ``before`` on.
+
+    Where windows may be corrected, ``shown`` has the revision of each end that was shown. What a
+    correction has changed is not known here.
+    """
+    revises = getattr(query.window, "revise", None) is not None
     by = ["window_end", *query.groups, *(["rank"] if query.ranked else [])]
     order = pc.sort_indices(table, [(column, "ascending") for column in by])
     table = table.take(order)
     promised = set(PROMISE.names) <= set(table.column_names)
     for end in table["window_end"].unique():
-        if before is not None and end.as_py() <= before["window_end"][0].as_py():
-            continue
         rows = table.filter(pc.equal(table["window_end"], end))
+        revision = pc.max(rows[REVISION]).as_py() if revises else 0
+        earlier = before is not None and end.as_py() <= before["window_end"][0].as_py()
+        if earlier and not (revises and revision > (shown or {}).get(text_of(end.as_py()), -1)):
+            continue
         exact, bounds = None, {}
         if promised:
             exact = pc.all(rows["exact"]).as_py()
             bounds = _greatest(rows["bounds"])
             rows = rows.drop_columns(PROMISE.names)
-        yield SparkWindow(name, query, rows, before, exact, bounds)
-        before = rows
+        yield SparkWindow(name, query, rows, rows if earlier else before, exact, bounds, revision)
+        before = before if earlier else rows
 
 
 def _greatest(bounds: pa.ChunkedArray) -> dict[str, float]:

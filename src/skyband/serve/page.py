@@ -17,7 +17,7 @@ from skyband.jobs.local.posts import PostKeys
 from skyband.query import Query
 from skyband.serve.history import Event, History
 from skyband.serve.limits import ServiceLimits
-from skyband.serve.payload import WindowAnswer, answer_text, text_of
+from skyband.serve.payload import WindowAnswer, answer_text, revision_of, text_of
 from skyband.serve.status import ROWS, Schemas, Status
 
 __all__ = ["Page", "describe"]
@@ -106,7 +106,8 @@ class Page:
             if beyond or seen[name] > self.history.most:
                 self.history.skip(number)
             elif number > self.history.last:
-                event = Event(number, name, text_of(answer.end), answer_text(answer))
+                end, text = text_of(answer.end), answer_text(answer)
+                event = Event(number, name, end, text, revision_of(answer))
                 size += event.size
                 events.append(event)
         return events[::-1]

@@ -9,8 +9,9 @@ import pyarrow as pa
 
 from skyband.data.columns import python_values
 from skyband.data.json_text import json_text
+from skyband.query import Query
 
-__all__ = ["WindowAnswer", "answer_text", "text_of"]
+__all__ = ["WindowAnswer", "answer_text", "revision_of", "text_of"]
 
 _EXACT = 1 << 53
 """The greatest integer up to which a JSON number, read as a double, is exact."""
@@ -35,6 +36,15 @@ class WindowAnswer(Protocol):
     def bounds(self) -> Mapping[str, Any]: ...
     @property
     def total(self) -> int | float | None: ...
+    @property
+    def query(self) -> Query: ...
+
+
+def revision_of(answer: WindowAnswer) -> int | None:
+    """How often a window was corrected; None if its query corrects none."""
+    if getattr(answer.query.window, "revise", None) is None:
+        return None
+    return int(getattr(answer, "revision", 0))
 
 
 def text_of(value: Any) -> str:
@@ -47,18 +57,18 @@ def text_of(value: Any) -> str:
 
 
 def answer_text(answer: WindowAnswer) -> str:
-    """An answer as JSON: start, end, rows, changes, exact, bounds, total."""
-    return text_of(
-        {
-            "start": answer.start,
-            "end": answer.end,
-            "rows": _rows(answer.table),
-            "changes": _rows(answer.changes),
-            "exact": answer.exact,
-            "bounds": answer.bounds,
-            "total": answer.total,
-        }
-    )
+    """An answer as JSON: start, end, rows, changes, exact, bounds, total, and revision if any."""
+    told = {
+        "start": answer.start,
+        "end": answer.end,
+        "rows": _rows(answer.table),
+        "changes": _rows(answer.changes),
+        "exact": answer.exact,
+        "bounds": answer.bounds,
+        "total": answer.total,
+    }
+    revision = revision_of(answer)
+    return text_of(told if revision is None else told | {"revision": revision})
 
 
 def _rows(table: pa.Table) -> list[dict[str, Any]]:

@@ -36,9 +36,9 @@ from skyband.data.keys import hash_columns
 from skyband.data.letters import UNREAD, CarriedColumns
 from skyband.data.time_axis import MOMENT
 from skyband.engine.intake import refuse
-from skyband.engine.late import LateJudge
 from skyband.engine.open_panes import OpenPanes
 from skyband.engine.placement import ReadBatch
+from skyband.engine.session import LateRows
 from skyband.query.board import named
 from skyband.spark.parcels import pack_runs, schema_of
 from skyband.spark.plan import SHIFT_MS, BoardPlan
@@ -89,7 +89,7 @@ def take(workers: Sequence[Summariser], chunk: pa.Table, watermark_ms: int | Non
     for worker in workers:
         with named(worker.names[0]):
             faults = worker.summarise(rows)
-        for row, late in () if watermark_ms is None else worker.late(rows, faults, watermark_ms):
+        for row, late in () if watermark_ms is None else worker.late(watermark_ms):
             reasons.setdefault(row, {}).update(late)
         if faults is None or not first.carried.letters:
             continue
@@ -169,6 +169,8 @@ class Summariser:
         self.groups = self.plan.groups()
         self.seen: int | None = None
         self.counts = dict.fromkeys(COUNTS, 0)
+        self.read: ReadBatch | None = None
+        """The rows that were summarised last."""
 
     @property
     def nbytes(self) -> int:
@@ -183,24 +185,30 @@ class Summariser:
                 self._refuse(chunk, read.faults)
             self.counts["rows_bad"] += read.faults.count * len(self.names)
         self._place(read)
+        self.read = read
         return read.faults
 
     def reasons(self, chunk: pa.Table, faults: Faults) -> list[str | None]:
         """Why each of the bad rows is bad."""
         return list(faults.each(self.intake.widened(self.source, chunk)))
 
-    def late(
-        self, chunk: pa.Table, faults: Faults | None, watermark_ms: int
-    ) -> Iterator[tuple[int, dict[str, str]]]:
-        """The rows that the state will find late, each with how late it is for every query."""
+    def late(self, watermark_ms: int) -> Iterator[tuple[int, dict[str, str]]]:
+        """The rows summarised last that the state will find late, and how late each is."""
         from skyband.spark.bucket import reached_ms  # which is not needed otherwise
 
-        assert self.board.late is not None
-        called, panes = self.board.late.names, self.plan.window.panes
+        read, panes, window = self.read, self.plan.window.panes, self.plan.window
+        if read is None or read.ticks is None:
+            return
         watermark = reached_ms(self.board, self.names[0], watermark_ms) * self.plan.tick_ms
-        judge = LateJudge(panes, watermark, self.plan.window.integer)
-        for row, why in judge.rows(self.intake, self.source, chunk, faults):
-            yield row, {name: f"{why} for query {called[name]}" for name in self.names}
+        pane = panes.of(self.source).pane_of(read.ticks)
+        late = panes.of(self.source).used(pane) & (pane < panes.pane_of(watermark))
+        if panes.since is not None:
+            late &= read.ticks >= panes.since
+        rows, names = np.flatnonzero(late), [] if self.board.alone else self.names
+        behind = watermark - read.ticks[rows]
+        found = LateRows(self.source, read.numbers(rows), behind, window.integer, names)
+        for row, why in zip(found.numbers.tolist(), found.reasons, strict=True):
+            yield row, {self.names[0]: why}
 
     def _place(self, read: ReadBatch) -> None:
         self.counts["rows_in"] += read.rows_in

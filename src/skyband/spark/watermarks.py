@@ -10,7 +10,6 @@ late reads the plan:
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -29,8 +28,6 @@ class PlannedWatermarks:
 
     checkpoint: str
     """The folder of the query, which workers can read."""
-    names: Mapping[str, str]
-    """What people call the queries of the plan."""
 
     def of_this_batch(self) -> int:
         """The watermark of the batch that this task belongs to, in milliseconds."""

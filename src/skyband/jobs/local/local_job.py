@@ -33,9 +33,8 @@ from skyband.data.letters import LETTERS, CarriedColumns, refuse, row_letters
 from skyband.embedded.monitor import Monitor
 from skyband.embedded.snapshots import BoardDiff
 from skyband.engine.intake import Intake, RowLimits
-from skyband.engine.late import LateJudge, late_judge
 from skyband.engine.per_group import make_synopsis
-from skyband.engine.session import Session
+from skyband.engine.session import LateRows, Session
 from skyband.errors import DataError, EngineError, SkybandError
 from skyband.jobs.job import Job, source_table
 from skyband.jobs.limits import row_limits
@@ -227,6 +226,10 @@ class LocalJob:
             bound, needed = partial(self.bound, name), partial(self._needed, name)
             source.read_by(SourceNeeds(needed, self._time(name), bound, job.on_bad == "skip"))
         self._changed = self._resume()
+        self._late_rows: dict[int, list[str]] = {}
+        """Why rows of the last push are late, if that is written down."""
+        if job.late == "letters" and self.letters is not None:
+            self.monitor.board.tell_late(self._note_late)
         self._stats = self._counted()
         self._late, self._bad = (
             max(int(each[what]) for each in self._stats.values())
@@ -446,7 +449,7 @@ class LocalJob:
         while parts:
             first, rows = parts.pop()
             part = table.slice(first, rows)
-            judges = self._late_judges()
+            self._late_rows = {}
             try:
                 answers += self.monitor.push({name: part} if name else part)
             except (DataError, EngineError) as problem:
@@ -458,18 +461,14 @@ class LocalJob:
                 else:
                     refused[first] = str(problem)
                 continue
-            for query, (count, judge) in judges.items():
-                if judge is not None and self.session_of(query).rows["rows_late"] > count:
-                    for row, why in self.judge.late(query, judge, name, part, batch.clock):
-                        late.setdefault(first + row, []).append(f"{why} for query {query}")
+            late |= {first + row: reasons for row, reasons in self._late_rows.items()}
         return answers, refused, late
 
-    def _late_judges(self) -> dict[str, tuple[int, LateJudge | None]]:
-        """The late rows of each query so far, and what the next ones are judged by."""
-        if self.job.late != "letters" or self.letters is None:
-            return {}
-        sessions = {name: self.session_of(name) for name in self.job.queries}
-        return {n: (each.rows["rows_late"], late_judge(each.fold)) for n, each in sessions.items()}
+    def _note_late(self, _: pa.Table, late: Sequence[LateRows]) -> None:
+        """Told which rows of a push are late, and why."""
+        for each in late:
+            for row, why in zip(each.numbers.tolist(), each.reasons, strict=True):
+                self._late_rows.setdefault(row, []).append(why)
 
     def _note(self, rows: int, answers: Sequence[Answer]) -> None:
         progress, stats = self.progress, self._stats.values()
@@ -480,8 +479,10 @@ class LocalJob:
         progress.bad = max(int(each["rows_bad"]) for each in stats) - self._bad
         progress.state_bytes = sum(int(each["state_bytes"]) for each in stats)
         for answer in answers:
-            if answer.table.num_rows:
-                progress.newest[answer.name or next(iter(self.job.queries))] = answer
+            name = answer.name or next(iter(self.job.queries))
+            corrects = name in progress.newest and progress.newest[name].end > answer.end
+            if answer.table.num_rows and not (corrects and self.job.revises(name)):
+                progress.newest[name] = answer
 
     def _letters_of(
         self,
@@ -710,24 +711,13 @@ class BatchJudge:
             query = self.job.queries[name]
             if source and source not in query.sources:
                 continue
-            intake = self._intake(name, clock)
+            if name not in self._intakes:
+                self._intakes[name] = Intake(query, make_synopsis(query))
+            intake = self._intakes[name]
+            intake.limit(self.limits[name], clock)
             faults = intake.take(source, table).faults
             if faults is not None:
                 yield name, intake, faults
-
-    def _intake(self, name: str, clock: float) -> Intake:
-        if name not in self._intakes:
-            query = self.job.queries[name]
-            self._intakes[name] = Intake(query, make_synopsis(query))
-        self._intakes[name].limit(self.limits[name], clock)
-        return self._intakes[name]
-
-    def late(
-        self, name: str, judge: LateJudge, source: str, table: pa.Table, clock: float
-    ) -> Iterator[tuple[int, str]]:
-        """The rows of a batch that are late for a query, and how late each is."""
-        intake = self._intake(name, clock)
-        yield from judge.rows(intake, source, table, intake.take(source, table).faults)
 
     def first_fault(self, source: str, table: pa.Table, clock: float) -> RowFault | None:
         """The first row that a query finds bad, and how many there are."""

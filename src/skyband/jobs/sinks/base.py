@@ -1,16 +1,27 @@
-"""The rows that a sink writes, and the duties of a sink; the same on both engines."""
+"""The rows that a sink writes, and the duties of a sink; the same on both engines.
+
+A query whose windows may be corrected (``TimeWindow(revise=)``) has a column ``revision``. A window
+comes again then, whole, with a greater revision, and sinks keep the last one.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
+from urllib.parse import quote
 
 import pyarrow as pa
 
+from skyband.data.json_text import json_text
 from skyband.engine.intake import ValueTest
 from skyband.errors import EngineError, SkybandError
 
-__all__ = ["Sink", "SinkRows", "TableRows", "written"]
+__all__ = ["REVISION", "Sink", "SinkRows", "TableRows", "last_revisions", "messages_of", "written"]
+
+REVISION = "revision"
+"""The column that says how often a window was corrected."""
+_PLAIN = '[]", '
+"""Characters of a group that a key holds as they are, besides letters and digits."""
 
 
 class SinkRows(Protocol):
@@ -43,6 +54,48 @@ class TableRows:
         """The rows, table by table."""
         for table in self._tables:
             yield table if table.schema == self.schema else table.cast(self.schema)
+
+
+def last_revisions(table: pa.Table) -> pa.Table:
+    """The rows of each window in its last revision."""
+    last = table.group_by("window_end").aggregate([(REVISION, "max")])
+    ends, revisions = (last[name].to_pylist() for name in ("window_end", f"{REVISION}_max"))
+    newest = dict(zip(ends, revisions, strict=True))
+    pairs = zip(table["window_end"].to_pylist(), table[REVISION].to_pylist(), strict=True)
+    return table.filter(pa.array([newest[end] == revision for end, revision in pairs], pa.bool_()))
+
+
+def messages_of(
+    rows: SinkRows, job: str, query: str, groups: Sequence[str] = (), revises: bool = False
+) -> Iterator[dict[str, Any]]:
+    """A message for each window: its key, what it is of, and its rows.
+
+    If groups count their own arrivals, a window is of one of these ``groups``. ``revises`` says
+    that windows may be corrected.
+    """
+    if not rows:
+        return
+    table = pa.concat_tables(rows.tables())
+    table = last_revisions(table) if revises else table
+    keys = [table[name].to_pylist() for name in (*groups, "window_end")]
+    places: dict[tuple[Any, ...], list[int]] = {}
+    for row, key in enumerate(zip(*keys, strict=True)):
+        places.setdefault(key, []).append(row)
+    for (*group, end), at in places.items():
+        shown = end.isoformat() if hasattr(end, "isoformat") else end
+        # The key is a header, too, which holds few characters.
+        named = f"{quote(json_text(group), _PLAIN)}/" if group else ""
+        message: dict[str, Any] = {
+            "key": f"{job}/{query}/{named}{shown}",
+            "job": job,
+            "query": query,
+        }
+        message["window_end"] = shown
+        if revises:
+            message[REVISION] = table[REVISION][at[0]].as_py()
+        if group:
+            message["group"] = dict(zip(groups, group, strict=True))
+        yield message | {"rows": table.take(pa.array(at)).to_pylist()}
 
 
 class Sink(Protocol[R_contra]):

@@ -22,6 +22,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pyarrow as pa
+import pyarrow.compute
 import pyarrow.csv
 import pyarrow.fs
 import pyarrow.parquet
@@ -33,7 +34,7 @@ from skyband.errors import EngineError
 from skyband.jobs.job import Job, JobSection
 from skyband.jobs.limits import UTF8, YEARS, writable
 from skyband.jobs.places import check_folder, folder_of
-from skyband.jobs.sinks.base import Sink, SinkRows
+from skyband.jobs.sinks.base import REVISION, Sink, SinkRows, TableRows
 from skyband.jobs.sinks.kafka import KafkaSink
 from skyband.jobs.sinks.postgres import PostgresSink
 from skyband.jobs.sinks.webhook import WebhookSink
@@ -46,7 +47,9 @@ def sink_of(job: Job, name: str) -> Sink[Any]:
     """The sink of a query. A window is that of one group if groups count their own arrivals."""
     query = job.queries[name]
     groups = query.groups if isinstance(query.window, CountWindow) else ()
-    return make_sink(job.sinks[name], job.where_sink(name), job.name, name, groups=groups)
+    section, where = job.sinks[name], job.where_sink(name)
+    revises = job.revises(name)
+    return make_sink(section, where, job.name, name, "parquet", groups, query.groups, revises)
 
 
 def letters_sink(job: Job) -> Sink[Any] | None:
@@ -64,28 +67,32 @@ def make_sink(
     query: str,
     form: str = "parquet",
     groups: Sequence[str] = (),
+    by: Sequence[str] = (),
+    revises: bool = False,
 ) -> Sink[Any]:
     """The sink that a job describes; ``form`` is the file format if the job gives none.
 
-    A window is known by its end and these columns of ``groups``. Files of dead letters are for
+    A window is known by its end and these columns of ``groups``; ``by`` are those of all groups.
+    With ``revises``, windows come again when they are corrected. Files of dead letters are for
     their user only: they hold rows as they came.
     """
     if section.kind == "postgres":
         writer = query if query == job else f"{job}/{query}"
         told = section["dsn"], section["dsn_env"], section["table"]
-        return PostgresSink(*told, writer, where, groups)
+        return PostgresSink(*told, writer, where, groups, by, revises)
     if section.kind == "files":
         letters = where == "[dead_letters]"
-        return FilesSink(where, section["path"], query, section["format"] or form, letters)
+        form = section["format"] or form
+        return FilesSink(where, section["path"], query, form, letters, revises)
     if section.kind == "http":
-        return WebhookSink(where, section, job, query, groups)
+        return WebhookSink(where, section, job, query, groups, revises)
     if section.kind == "console":
         return ConsoleSink(where, job, query, section["rows"])
     if section.kind == "kafka" and section["writer"] != "spark":
-        return KafkaSink(where, section, query)
+        return KafkaSink(where, section, query, job, revises)
     from skyband.jobs.sinks import on_spark as spark_sinks
 
-    return spark_sinks.make_sink(section, where, query)
+    return spark_sinks.make_sink(section, where, query, revises)
 
 
 class ConsoleSink:
@@ -120,11 +127,20 @@ class FilesSink:
     """A folder with one file per query, run and batch.
 
     A file is written under a hidden name, synced, and renamed: readers see either all of a batch or
-    none of it, and a batch that is retried replaces its file.
+    none of it, and a batch that is retried replaces its file. Where windows may be corrected, there
+    is a file for each revision, which its name ends with.
     """
 
-    def __init__(self, where: str, path: str, query: str, form: str, own: bool = False) -> None:
-        self.where = where
+    def __init__(
+        self,
+        where: str,
+        path: str,
+        query: str,
+        form: str,
+        own: bool = False,
+        revises: bool = False,
+    ) -> None:
+        self.where, self.revises = where, revises
         self.query = quote(query, safe="")
         self.form = form
         self.refuses = _REFUSES[form]
@@ -152,7 +168,16 @@ class FilesSink:
             self._tidy = True
         if not rows:
             return
-        name = f"{self.query}-{self.run}-{batch:08}.{self.form}"
+        name = f"{self.query}-{self.run}-{batch:08}"
+        if not self.revises:
+            self._write(f"{name}.{self.form}", rows)
+            return
+        table = pa.concat_tables(rows.tables())
+        for revision in sorted(set(table[REVISION].to_pylist())):
+            mine = table.filter(pa.compute.equal(table[REVISION], revision))
+            self._write(f"{name}-r{revision}.{self.form}", TableRows([mine], rows.schema))
+
+    def _write(self, name: str, rows: SinkRows) -> None:
         draft = f"{self.folder}/.{name}.part"
         with self.system.open_output_stream(draft) as out:
             if self.own and isinstance(self.system, pa.fs.LocalFileSystem):
@@ -169,7 +194,7 @@ class FilesSink:
 
     def _forget_after(self, batch: int) -> None:
         """Delete this run's files of later batches: its checkpoint was restored from a copy."""
-        mine = re.compile(re.escape(f"{self.query}-{self.run}-") + rf"(\d+)\.{self.form}")
+        mine = re.compile(re.escape(f"{self.query}-{self.run}-") + rf"(\d+)(?:-r\d+)?\.{self.form}")
         for found in self.system.get_file_info(pa.fs.FileSelector(self.folder)):
             name = mine.fullmatch(found.base_name)
             if name is not None and int(name.group(1)) > batch:

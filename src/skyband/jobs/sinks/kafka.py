@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 from skyband.data.json_text import json_text
@@ -10,7 +11,7 @@ from skyband.errors import EngineError
 from skyband.jobs.job import JobSection
 from skyband.jobs.limits import YEARS
 from skyband.jobs.places import client_options, require_kafka
-from skyband.jobs.sinks.base import SinkRows
+from skyband.jobs.sinks.base import SinkRows, messages_of
 
 __all__ = ["KafkaSink"]
 
@@ -23,13 +24,18 @@ class KafkaSink:
 
     A batch is one transaction. It also writes the run and the batch to a topic of marks, so that a
     batch which is retried finds that it has been sent.
+
+    A window that may be corrected is one message, with its rows, under a key of its own: a
+    compacted topic holds its last revision.
     """
 
     refuses = (YEARS,)
 
-    def __init__(self, where: str, section: JobSection, query: str) -> None:
+    def __init__(
+        self, where: str, section: JobSection, query: str, job: str = "", revises: bool = False
+    ) -> None:
         self.where = where
-        self.query = query
+        self.job, self.query, self.revises = job, query, revises
         self.section = section
         self.run = ""
         self.sent = -1
@@ -62,18 +68,16 @@ class KafkaSink:
         """Send the rows of a batch in one transaction."""
         if not rows or batch <= self.sent:
             return
-        producer, topic, key = self._producer, self.section["topic"], self.section["key"]
+        producer, topic = self._producer, self.section["topic"]
         producer.begin_transaction()
         try:
-            for table in rows.tables():
-                for row in table.to_pylist():
-                    named = None if key is None else str(row[key])
-                    while True:
-                        try:
-                            producer.produce(topic, json_text(row).encode(), named)
-                            break
-                        except BufferError:
-                            producer.poll(0.1)
+            for named, value in self._messages(rows):
+                while True:
+                    try:
+                        producer.produce(topic, json_text(value).encode(), named)
+                        break
+                    except BufferError:
+                        producer.poll(0.1)
             mark = json.dumps({"run": self.run, "batch": batch})
             producer.produce(self.marks, mark.encode(), self.query)
             producer.commit_transaction(_SECONDS)
@@ -81,6 +85,17 @@ class KafkaSink:
             producer.abort_transaction(_SECONDS)
             raise
         self.sent = batch
+
+    def _messages(self, rows: SinkRows) -> Iterator[tuple[str | None, Any]]:
+        """A message for each row or, if windows may be corrected, for each window."""
+        if self.revises:
+            for message in messages_of(rows, self.job, self.query, revises=True):
+                yield message["key"], message
+            return
+        key = self.section["key"]
+        for table in rows.tables():
+            for row in table.to_pylist():
+                yield None if key is None else str(row[key]), row
 
     def _last_sent(self, settings: dict[str, Any]) -> int:
         consumer = self._kafka.Consumer(

@@ -25,10 +25,12 @@ __all__ = [
 ]
 
 
-def make_sink(section: JobSection, where: str, query: str) -> SparkKafkaSink | Table:
+def make_sink(
+    section: JobSection, where: str, query: str, revises: bool = False
+) -> SparkKafkaSink | Table:
     """A sink of a kind that is written by Spark."""
     if section.kind == "table":
-        return Table(where, section, query)
+        return Table(where, section, query, revises)
     return SparkKafkaSink(where, section)
 
 
@@ -79,8 +81,8 @@ class Table:
 
     refuses = ()
 
-    def __init__(self, where: str, section: JobSection, query: str) -> None:
-        self.where = where
+    def __init__(self, where: str, section: JobSection, query: str, revises: bool = False) -> None:
+        self.where, self.revises = where, revises
         self.name = str(section["table"])
         self.quoted = ".".join(f"`{part}`" for part in self.name.split("."))
         self.path = section["path"]
@@ -105,6 +107,12 @@ class Table:
         if self.current:
             newest = frame.agg(F.max(_END).alias("newest"))
             frame = frame.join(newest, F.col(_END) == F.col("newest"), "left_semi")
+            if self.revises:  # a correction of an older window leaves the newest one alone
+                found = session.table(self.quoted).agg(F.max(_END).cast("string")).first()[0]
+                known = F.lit(found).cast(frame.schema[_END].dataType)
+                frame = frame.where(known.isNull() | (F.col(_END) >= known))
+                if frame.isEmpty():
+                    return
         # Columns go by position, and a partition column is the last of a table.
         chosen = frame.select(*(f"`{name}`" for name in session.table(self.quoted).columns))
         with _only_these_windows(session):

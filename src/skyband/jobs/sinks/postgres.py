@@ -15,6 +15,9 @@ never changed.
 Where each group counts its own arrivals, the ends of one group say nothing of another. There a
 batch replaces the windows that it has, group by group; if a newer run writes to the table, it adds
 only windows that are not there.
+
+A window that is corrected comes again with a greater ``revision``. The rows of its groups take the
+place of those that this run wrote before; where a newer run has written, they are left out.
 """
 
 from __future__ import annotations
@@ -28,7 +31,7 @@ import pyarrow as pa
 from skyband.errors import EngineError
 from skyband.jobs.limits import NO_NUL, SIGNED, YEARS, writable
 from skyband.jobs.places import check_table, dsn_of, require_psycopg
-from skyband.jobs.sinks.base import SinkRows
+from skyband.jobs.sinks.base import REVISION, SinkRows, last_revisions
 
 __all__ = ["PostgresSink"]
 
@@ -67,15 +70,20 @@ class PostgresSink:
         query: str,
         where: str = "[sink]",
         groups: Sequence[str] = (),
+        by: Sequence[str] = (),
+        revises: bool = False,
     ) -> None:
-        """``groups`` are the columns of a group whose own arrivals a window counts."""
+        """``groups`` are the columns of a group whose own arrivals a window counts.
+
+        ``by`` are those of all groups. With ``revises``, windows may be corrected.
+        """
         self._psycopg = require_psycopg()
         self.where = where
         self.dsn = dsn_of(where, dsn, dsn_env)
         check_table(where, table)
         self.table = table
         self.query = query
-        self.groups = tuple(groups)
+        self.groups, self.by, self.revises = tuple(groups), tuple(by), revises
         self.run = ""
 
     def open(self, run: str) -> None:
@@ -100,6 +108,7 @@ class PostgresSink:
         from psycopg import sql
 
         found = pa.concat_tables(tables)
+        found = last_revisions(found) if self.revises and found.num_rows else found
         if not found.num_rows:
             return 0
         table = sql.Identifier(*self.table.split("."))
@@ -111,10 +120,15 @@ class PostgresSink:
             upto = pa.compute.max(ends).as_py()
             if self.groups:
                 fresh = found
-                self._replace(cursor, table, found, newer is None)
+                self._replace(cursor, table, found, self.groups, newer is None)
             else:
                 first = max((end for end in (own, newer) if end is not None), default=None)
                 fresh = found if first is None else found.filter(pa.compute.greater(ends, first))
+                if self.revises and own is not None:
+                    mine = pa.compute.less_equal(ends, own)
+                    if newer is not None:
+                        mine = pa.compute.and_(mine, pa.compute.greater(ends, newer))
+                    self._replace(cursor, table, found.filter(mine), self.by)
                 if not fresh.num_rows:
                     return 0
                 self._remove(cursor, table, first, upto, found.schema.field("window_end").type)
@@ -179,9 +193,17 @@ class PostgresSink:
             text, ends = f"{text} AND window_end > %s", [*ends, _moment(after, kind)]
         cursor.execute(sql.SQL(text).format(table), ends)
 
-    def _replace(self, cursor: Any, table: Any, rows: pa.Table, newest: bool) -> None:
-        """Write windows of groups: in place of what is there, or only where nothing is."""
+    def _replace(
+        self, cursor: Any, table: Any, rows: pa.Table, groups: Sequence[str], newest: bool = True
+    ) -> None:
+        """Write windows of groups: in place of what is there, or only where nothing is.
+
+        What is there in a greater revision stays.
+        """
         from psycopg import sql
+
+        if not rows.num_rows:
+            return
 
         fresh = sql.Identifier("skyband_fresh")
         cursor.execute(
@@ -191,13 +213,15 @@ class PostgresSink:
         # Ends are cheap to compare. Groups as text can be hashed, and their nulls are equal.
         there, here = (
             sql.SQL("ROW({})::text").format(
-                sql.SQL(", ").join(sql.Identifier(of, name) for name in self.groups)
+                sql.SQL(", ").join(sql.Identifier(of, name) for name in groups)
             )
             for of in ("there", "here")
         )
         same = sql.SQL("there.window_end = here.window_end AND {} = {}").format(there, here)
         if newest:
             text = "DELETE FROM {} there USING {} here WHERE {}"
+            if self.revises:
+                text += f" AND there.{REVISION} <= here.{REVISION}"
             cursor.execute(sql.SQL(text).format(table, fresh, same))
         text = (
             "INSERT INTO {table} ({columns}) SELECT {columns} FROM {fresh} here "

@@ -7,7 +7,8 @@ carries the same key, in the header ``Idempotency-Key`` and in its body:
      "window_end": "2026-03-01T10:05:00+00:00", "rows": [{"window_start": ..., "rank": 1, ...}]}
 
 Where each group counts its own arrivals, a window is of one group: ``"group": {"team": "a"}``, and
-the key is ``network/busiest/["a"]/10``.
+the key is ``network/busiest/["a"]/10``. A window that is corrected is posted again, with the same
+key and its ``"revision"`` in the body; in the header the revision follows the key.
 """
 
 from __future__ import annotations
@@ -16,19 +17,16 @@ import time
 import urllib.error
 import urllib.request
 from base64 import b64encode
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
-from urllib.parse import quote, unquote_to_bytes, urlsplit, urlunsplit
-
-import pyarrow as pa
+from urllib.parse import unquote_to_bytes, urlsplit, urlunsplit
 
 from skyband.data.json_text import json_text
 from skyband.errors import EngineError
 from skyband.jobs.job import JobSection
 from skyband.jobs.limits import YEARS
 from skyband.jobs.secrets import hidden
-from skyband.jobs.sinks.base import SinkRows
+from skyband.jobs.sinks.base import REVISION, SinkRows, messages_of
 from skyband.window import parse_duration
 
 __all__ = ["WebhookSink"]
@@ -36,8 +34,6 @@ __all__ = ["WebhookSink"]
 _RETRIES = 5
 _TIMEOUT = "10 seconds"
 _FIRST_WAIT, _LONGEST_WAIT = 0.2, 30.0
-_PLAIN = '[]", '
-"""Characters of a group that a header holds as they are, besides letters and digits."""
 _REFUSED = range(400, 500)
 _PASSING = (408, 425, 429)
 """Refusals that may pass, so that the message is sent again."""
@@ -49,7 +45,13 @@ class WebhookSink:
     refuses = (YEARS,)
 
     def __init__(
-        self, where: str, section: JobSection, job: str, query: str, groups: Sequence[str] = ()
+        self,
+        where: str,
+        section: JobSection,
+        job: str,
+        query: str,
+        groups: Sequence[str] = (),
+        revises: bool = False,
     ) -> None:
         """``groups`` are the columns of a group whose own arrivals a window counts."""
         self.where = where
@@ -59,21 +61,17 @@ class WebhookSink:
         self.retries = _RETRIES if section["retries"] is None else section["retries"]
         self.timeout = parse_duration(section["timeout"] or _TIMEOUT, f"{where} timeout") / 1e6
         self.undelivered = section["undelivered"]
-        self.job, self.query, self.groups = job, query, tuple(groups)
+        self.job, self.query, self.groups, self.revises = job, query, tuple(groups), revises
 
     def open(self, run: str) -> None:
         """Nothing to prepare: the first message shows whether the address can be reached."""
 
     def write(self, batch: int, rows: SinkRows) -> None:
         """Post the windows of a batch, one after the other."""
-        for group, end, table in self._windows(rows):
-            # The key is a header too, which holds few characters.
-            named = f"{quote(json_text(group), _PLAIN)}/" if group else ""
-            key = f"{self.job}/{self.query}/{named}{end}"
-            message = {"key": key, "job": self.job, "query": self.query, "window_end": end}
-            if group:
-                message["group"] = dict(zip(self.groups, group, strict=True))
-            text = json_text({**message, "rows": table.to_pylist()})
+        for message in messages_of(rows, self.job, self.query, self.groups, self.revises):
+            key, text = message["key"], json_text(message)
+            if message.get(REVISION):  # or a receiver would take it for the first one, repeated
+                key = f"{key}/{message[REVISION]}"
             problem = self._deliver(key, text.encode())
             if problem is None:
                 continue
@@ -86,19 +84,6 @@ class WebhookSink:
             path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("a", encoding="utf-8") as file:
                 file.write(json_text({"problem": problem, "message": text}) + "\n")
-
-    def _windows(self, rows: SinkRows) -> Iterator[tuple[tuple[Any, ...], Any, pa.Table]]:
-        """The group, the end as JSON has it, and the rows of each window."""
-        if not rows:
-            return
-        table = pa.concat_tables(rows.tables())
-        keys = [table[name].to_pylist() for name in (*self.groups, "window_end")]
-        places: dict[tuple[Any, ...], list[int]] = {}
-        for row, key in enumerate(zip(*keys, strict=True)):
-            places.setdefault(key, []).append(row)
-        for (*group, end), at in places.items():
-            shown = end.isoformat() if hasattr(end, "isoformat") else end
-            yield tuple(group), shown, table.take(pa.array(at))
 
     def _deliver(self, key: str, body: bytes) -> str | None:
         """Post a message, again and again if need be; the last problem, or None."""

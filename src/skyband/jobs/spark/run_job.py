@@ -292,9 +292,7 @@ class _BoundSources:
         }
         late = None
         if job.late == "letters":
-            late = PlannedWatermarks(
-                _absolute(f"{job.checkpoint}/answers"), dict(zip(plans, job.queries, strict=True))
-            )
+            late = PlannedWatermarks(_absolute(f"{job.checkpoint}/answers"))
         return replace(board, plans=plans, closing=read_closing(job.checkpoint), late=late)
 
     def listed(self) -> Listed:

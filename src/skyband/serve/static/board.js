@@ -15,7 +15,7 @@ const REST = 5; // and at least so many times what the last picture took
 const SLOW = 1000; // milliseconds between two charts of a card whose answers come fast
 const AWAY = 2000; // and between two pictures of such a card while it is out of sight
 const FAST = 5; // answers a second that count as fast
-const HIDDEN = new Set(["window_start", "window_end", "rank", "count", "error", "topk_probability", "decayed"]);
+const HIDDEN = new Set(["window_start", "window_end", "revision", "rank", "count", "error", "topk_probability", "decayed"]);
 const ROW = 32; // height of a row, as in the style sheet
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 const place = new URLSearchParams(location.hash.slice(1));
@@ -196,7 +196,7 @@ class Card {
     if (query.ranked) { // laid out as blocks, which would hide from some readers that it is a table
       for (const [element, role] of [[this.table, "table"], [this.body, "rowgroup"], [row, "row"], [row.parentNode, "rowgroup"]]) element.role = role;
       for (const head of row.children) head.role = "columnheader";
-      const shown = new Set([...query.key, ...query.by, query.value, "window_start", "window_end", "rank", "error", query.spec.time, "count"]);
+      const shown = new Set([...query.key, ...query.by, query.value, "window_start", "window_end", "revision", "rank", "error", query.spec.time, "count"]);
       this.beside = query.columns.filter((name) => !shown.has(name));
     }
     this.ghosts = make("div", { ariaHidden: "true" });
@@ -301,10 +301,15 @@ class Card {
     const first = answer.rows[0] || answer.changes[0] || {};
     const alone = this.query.window.kind === "count" ? this.query.by.map((name) => first[name]) : [];
     const mark = JSON.stringify([answer.end, alone]);
-    if (this.known.has(mark)) return;
-    this.known.add(mark);
     answer.order = order(answer.end);
     answer.only = alone.length ? JSON.stringify(alone) : null;
+    if (this.known.has(mark)) {
+      // A window that was corrected takes the place of what was said of it before.
+      const at = answer.revision ? this.answers.findIndex((each) => each.order === answer.order) : -1;
+      if (at >= 0 && answer.revision > (this.answers[at].revision || 0)) this.answers[at] = answer;
+      return;
+    }
+    this.known.add(mark);
     let at = this.answers.length;
     while (at && this.answers[at - 1].order > answer.order) at--;
     this.answers.splice(at, 0, answer);
@@ -439,7 +444,8 @@ class Card {
   header(answer, rows) {
     write(this.total, number(answer.total));
     const [kind, words] = promise(answer);
-    const facts = [words, `${rows.length} ${rows.length === 1 ? "row" : "rows"}`, kept(this.visible().length, this.all)];
+    const corrected = answer.revision > 1 ? `corrected ${answer.revision} times` : answer.revision ? "corrected" : "";
+    const facts = [words, corrected, `${rows.length} ${rows.length === 1 ? "row" : "rows"}`, kept(this.visible().length, this.all)];
     if (!this.facts.firstChild) this.facts.append(...facts.map(() => make("span")));
     facts.forEach((text, i) => write(this.facts.children[i], text));
     if (this.facts.firstChild.className !== kind) this.facts.firstChild.className = kind;
