@@ -37,7 +37,7 @@ def query_of(algorithm: str, capacity: int, **more: Any) -> sb.HeavyHitters:
         {} if algorithm == "ss" else {"cells": 3 * capacity}
     )
     window = sb.TimeWindow(12, slide=4, lateness=2)
-    chosen = {"k": capacity, "item": "item", "time": "ts", "window": window}
+    chosen: dict[str, Any] = {"k": capacity, "item": "item", "time": "ts", "window": window}
     return sb.HeavyHitters(algorithm=algorithm, **chosen | sizes | more)
 
 
