@@ -210,7 +210,7 @@ def _pair_test(function: str, left: _Operand, right: _Operand) -> Test:
         name = _ARROW[function if wanted else _OPPOSITE[function]]
         found = _true(pc.call_function(name, [one, other]))
         if name == "not_equal":  # NaN differs from everything
-            found &= ~(_is_null(one) | _is_null(other))
+            return found & ~(_is_null(one) | _is_null(other))
         return found
 
     return test
