@@ -51,7 +51,7 @@ def counts_left_out(
 ) -> dict[Any, float]:
     """By window: the greatest true count of an item that its rows do not show."""
     assert isinstance(query, sb.HeavyHitters)
-    names = (*query.groups, *query.item_columns)
+    names = (*query.groups, *query.key)
     shown = {(row["window_end"], *(row[name] for name in names)) for row in rows}
     exact = sb.Monitor(replace(query, algorithm="exact", k=1_000, capacity=None, cells=None))
     found = {}
