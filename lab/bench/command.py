@@ -49,11 +49,11 @@ def measure(names: Iterable[str], scale: float, path: Path) -> None:
         if warning:
             say(warning, style="yellow")
             text.append(f"*{warning}*")
-        picture = path.with_name("benchmarks") / f"{each}.png"
+        picture = path.with_name(f"{each}.png")
         if find_spec("matplotlib") is None:
             say("no plot: pip install 'skyband[plots]'")
         elif plot(rows, picture, each):
-            text.append(f"![ratios of {each}](benchmarks/{each}.png)")
+            text.append(f"![ratios of {each}]({each}.png)")
         write_section(path, each, "\n\n".join([*text, markdown(rows)]))
         say(f"{each}: {time.perf_counter() - began:.0f} s, written to {path}")
     _show_again(path)

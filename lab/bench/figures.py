@@ -32,7 +32,7 @@ _MEASURED = re.compile(
     r"(?:×|M (?:rows|records|answers)/s|(?:million )?rows per second|times as fast)"
 )
 """What counts as a measured figure: a number with a unit of speed, or a ratio of speeds."""
-_HISTORY = ("internals", "reproduction", "benchmarks.md")
+_HISTORY = ("internals", "reproduction", "benchmarks")
 """Pages that a command writes, or that record what was true at their time."""
 
 Row = dict[str, str]
@@ -64,7 +64,7 @@ def figures_of(root: Path) -> dict[str, str]:
     pages: dict[str, list[tuple[str, list[Row]]]] = {}
     found = {}
     for name, where in told.items():
-        page = where.get("page", "benchmarks.md")
+        page = where.get("page", "benchmarks/tables.md")
         if page not in pages:
             path = root / "docs" / page
             text = path.read_text(encoding="utf-8") if path.is_file() else ""

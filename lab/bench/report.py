@@ -24,7 +24,7 @@ __all__ = [
 
 Row = Mapping[str, Any]
 _HEAD = (
-    "# Benchmarks\n\nMeasured by `skyband bench`; each section is written by the run it names.\n"
+    "# All measured tables\n\nWritten by `skyband bench`; each section by the run that it names.\n"
 )
 _HIDDEN = ("group",)
 

@@ -1,19 +1,26 @@
-"""The reference of job files, made from the keys that the reader of job files checks."""
+"""The reference of job files, made from the keys that the reader of job files checks.
+
+``python -m lab.site.job_file`` writes it to ``docs/reference/job_file.md``.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, fields
+from pathlib import Path
 
 from skyband.jobs import allowed_keys as keys
 from skyband.jobs.allowed_keys import KeyTypes
 from skyband.query import KINDS
 
-__all__ = ["MEANINGS", "job_file_page"]
+__all__ = ["MEANINGS", "PAGE", "job_file_page"]
+
+PAGE = Path("docs") / "reference" / "job_file.md"
 
 _TYPES = {str: "text", int: "whole number", bool: "true or false", dict: "table", list: "list"}
 
 MEANINGS = {
+    "ahead": "how far past this machine's clock a row may be, such as `1 day`, or `none`",
     "avro_schema": "file with the Avro schema of the messages",
     "changes": "write what entered, left or moved instead of whole answers; in a sink, which kinds",
     "checkpoint": "folder for what the job has to remember; it is made if it does not exist",
@@ -31,6 +38,7 @@ MEANINGS = {
     "history": "how many windows of each query the board keeps",
     "host": "address to connect or bind to",
     "key": "column that becomes the key of a message",
+    "late": '`"count"` late rows, or write them to the dead letters as `"letters"`',
     "master": "Spark's master",
     "metrics": "serves figures for Prometheus",
     "name": "name of the job, part of every key that it writes",
@@ -62,6 +70,7 @@ MEANINGS = {
     "trigger": "when batches are read",
     "undelivered": "file for messages that were not accepted",
     "url": "address to post to",
+    "writer": "`spark` sends with Spark's own Kafka client",
 }
 """What a key means, wherever it stands."""
 
@@ -72,7 +81,9 @@ def job_file_page() -> str:
         "# Job file",
         "",
         "Every key that a job file may have, made from the code that checks it. [Jobs](../jobs.md)"
-        " explains how to write one; `skyband check JOB.toml` says all that is wrong with yours.",
+        " explains how to write one; `skyband check JOB.toml` says all that is wrong with yours."
+        " `url_env`, `headers_env`, `options_env` and `storage_env` take the same from the"
+        " environment ([secrets](../jobs.md#secrets)).",
         "",
         "## The file itself",
         "",
@@ -120,5 +131,10 @@ def _table(found: KeyTypes) -> list[str]:
     rows = ["| key | type | needed | meaning |", "|---|---|---|---|"]
     for name, kind in {**found.needed, **found.optional}.items():
         needed = "yes" if name in found.needed else ""
-        rows.append(f"| `{name}` | {_TYPES[kind]} | {needed} | {MEANINGS.get(name, '')} |")
+        rows.append(f"| `{name}` | {_TYPES[kind]} | {needed} | {MEANINGS[name]} |")
     return rows
+
+
+if __name__ == "__main__":
+    PAGE.parent.mkdir(exist_ok=True)
+    PAGE.write_text(job_file_page(), encoding="utf-8")

@@ -51,7 +51,7 @@ def test_markdown() -> None:
 
 
 def test_a_section_replaces_itself_and_no_other(tmp_path: Path) -> None:
-    path = tmp_path / "docs" / "benchmarks.md"
+    path = tmp_path / "docs" / "benchmarks" / "tables.md"
     write_section(path, "topk", "old text")
     write_section(path, "skyline", "other text")
     write_section(path, "topk", "new text")
@@ -111,7 +111,7 @@ def test_bench_writes_what_it_shows(small_checkout: Path) -> None:
     assert result.exit_code == 0, result.output
     assert "tiny: at work 0.5" in result.stderr
     assert "12.5" in result.stdout
-    text = (small_checkout / "docs" / "benchmarks.md").read_text()
+    text = (small_checkout / "docs" / "benchmarks" / "tables.md").read_text()
     assert "`skyband bench tiny --scale 0.5`" in text
     assert "| one | 1,000 | 12.5 | 3 |  |" in text
 

@@ -38,11 +38,11 @@ def test_figures_in_prose_are_those_of_the_tables(path: Path) -> None:
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "benchmarks").mkdir(parents=True)
     (tmp_path / "docs" / "figures.toml").write_text(
         '[speed]\nunder = "a / b"\nrow = { case = "x" }\ncolumn = "M rows/s"\n'
     )
-    (tmp_path / "docs" / "benchmarks.md").write_text(
+    (tmp_path / "docs" / "benchmarks" / "tables.md").write_text(
         "## a\n\n### b\n\n| case | M rows/s |\n|---|---:|\n| x | 12 |\n| y | 7 |\n"
     )
     (tmp_path / "README.md").write_text("It takes <!--=speed-->11<!--/--> M rows/s.\n")
@@ -57,7 +57,7 @@ def test_a_new_measurement_reaches_the_prose(checkout: Path) -> None:
 
 
 def test_a_figure_that_is_no_longer_measured_is_a_dash(checkout: Path) -> None:
-    table = checkout / "docs" / "benchmarks.md"
+    table = checkout / "docs" / "benchmarks" / "tables.md"
     table.write_text(table.read_text().replace("| x |", "| z |"))
     write_figures(checkout)
     assert "<!--=speed-->–<!--/-->" in (checkout / "README.md").read_text()
@@ -77,7 +77,7 @@ def test_bench_brings_the_figures_up_to_date(
     )
     monkeypatch.chdir(checkout)
     monkeypatch.setattr(command, "busy", lambda: None)
-    table = checkout / "docs" / "benchmarks.md"
+    table = checkout / "docs" / "benchmarks" / "tables.md"
     table.write_text("# Benchmarks\n")
     command.measure(["a"], 1.0, table)
     assert "<!--=speed-->99<!--/-->" in (checkout / "README.md").read_text()

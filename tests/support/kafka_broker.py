@@ -22,7 +22,7 @@ CONNECTORS = (
     "spark-avro_2.13",
 )
 TRIED = {"4.3": dict(zip(CONNECTORS, ("4.2.0", "4.0.0", "4.1.1"), strict=True))}
-"""Connector versions known to work with a Spark version; docs/spark.md lists them too."""
+"""Connector versions known to work with a Spark version; docs/jobs.md lists them too."""
 POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
 <modelVersion>4.0.0</modelVersion><groupId>skyband</groupId><artifactId>jars</artifactId>
 <version>1</version><dependencies>{}</dependencies></project>"""

@@ -75,7 +75,7 @@ def bench(
     scale: Scale = 1.0,
     out: Annotated[
         Path | None,
-        typer.Option(help="Markdown file to write to.", show_default="docs/benchmarks.md"),
+        typer.Option(help="Markdown file to write to.", show_default="docs/benchmarks/tables.md"),
     ] = None,
 ) -> None:
     """Compare the speed of Skyband and other tools in one run; results are ratios."""
@@ -85,7 +85,7 @@ def bench(
 
     hurry()
     names = list(modules("benchmarks", "run")) if name == _ALL else [name]
-    measure(names, scale, out or root / "docs" / "benchmarks.md")
+    measure(names, scale, out or root / "docs" / "benchmarks" / "tables.md")
 
 
 def reproduce(

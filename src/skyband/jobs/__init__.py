@@ -11,7 +11,7 @@
               bytes bigint"               size = "10 minutes"           kind = "files"
                                           slide = "1 minute"            path = "bad"
 
-For several sources write ``[sources.NAME]``. ``docs/spark.md`` describes every key.
+For several sources write ``[sources.NAME]``. ``docs/jobs.md`` explains it.
 
 Imports both engines; imported by ``cli`` and ``serve``. What needs PySpark is loaded when a job
 needs it.
