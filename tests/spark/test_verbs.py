@@ -83,7 +83,8 @@ def test_every_verb_writes_what_the_embedded_engine_writes(
     from skyband.cli.app import app
 
     asked = commands(tmp_path)
-    verbs = set(typer.main.get_command(app).commands)
+    group: Any = typer.main.get_command(app)
+    verbs = set(group.commands)
     others = {"demo", "pipeline", "state", "bench", "reproduce"}
     others |= {"board", "check", "init", "serve", "warm"}
     assert {command[0] for command in asked} == verbs - others
