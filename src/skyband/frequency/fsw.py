@@ -1,4 +1,4 @@
-"""``fsw``, ``fsw-r``, ``fsw-f``: Filtered Space-Saving with a sliding window."""
+"""``fsw``, ``fsw-r`` and ``fsw-f``: Filtered Space-Saving with a sliding window, one class."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from skyband import registry
 from skyband.arrays import Array, Codes, Hashes, Ints, Mask, Saved
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Part, Runs, offsets_of
@@ -16,7 +17,7 @@ from skyband.frequency.kernels.item_heap import PaneItems, table_find, table_siz
 from skyband.frequency.many_groups import GroupedSketch
 from skyband.query.frequency import HeavyHitters
 
-__all__ = ["Fsw", "FswF", "FswR"]
+__all__ = ["Fsw"]
 
 _NONE = np.zeros(0, np.int64)
 _ALL: Any = slice(None)
@@ -37,19 +38,28 @@ _SHARED = {"cur", "ecur", "fine", "bits", "shift", "ratio"}
 class Fsw(GroupedSketch):
     """FSW: a list of ``capacity`` monitored items and a filter of ``cells``, counted per pane.
 
+    With ``ratio`` above 1 it is FSWr: a cell has as many fine counters while a pane is counted, and
+    keeps the greatest of them when it ends, so items of the same cell disturb each other less. With
+    ``filter_bits`` it is FSWf, which also ignores an item's first occurrence in a pane while the
+    list is full; it works best if most items occur once.
+
     Cost: O(1) per row, O(capacity + cells) per pane, O(panes) per item that enters the list. State:
     (capacity + cells) × the panes of a window, whatever the number of distinct items; 32 bits per
-    whole number, 64 once a count might not fit. Guarantee:
+    whole number, 64 once a count might not fit; ratio × cells counters, and the bits. Guarantee:
     the true count of an answered item lies within [count − error, count]; the count of an item that
     is not monitored is at most its cell's bound; an item that occurs in one pane more often than
     the least monitored count at the pane's end is monitored at that moment. An item that met a full
     list is in no list until its next row, so an answer may show fewer than k items, even none. An
     answer is ``exact`` if every live cell and every error is zero, and no item of a live pane was
-    left out because it weighed 0.
+    left out because it weighed 0. FSWf raises count and error by one per live pane up to the item's
+    insertion, but ranks by the estimate without that; its answers over rows are never ``exact``.
 
-    Homem and Carvalho, "Finding top-k elements in a time-sliding window", section 4. We depart from
-    Figure 4 in three places: an inserted item's active bucket counts the observation that brought
-    it; its bound is read before the eviction it causes; and its error is that of its own buckets.
+    Homem and Carvalho, "Finding top-k elements in a time-sliding window", sections 4, 6 and 7. We
+    depart from Figure 4 in three places: an inserted item's active bucket counts the observation
+    that brought it; its bound is read before the eviction it causes; and its error is that of its
+    own buckets, in FSWr its cell's history plus its fine counter. FSWf tests the fine counter for
+    zero, not the cell's bucket, and filters only when the list is full: until then an insertion
+    changes no cell.
 
     >>> import pyarrow as pa, skyband as sb
     >>> words = pa.table({"word": "a rose is a rose is a rose and a bud".split()})
@@ -64,7 +74,6 @@ class Fsw(GroupedSketch):
         "marks", "hist", "held", "heap", "table", "low", "slack",
     )  # fmt: skip
 
-    default_ratio = 1
     control: Ints
     item: Hashes
     born: Ints
@@ -85,8 +94,11 @@ class Fsw(GroupedSketch):
     def __init__(self, query: HeavyHitters) -> None:
         super().__init__(query)
         self.cells = query.cells or 3 * self.capacity
-        self.ratio = query.ratio or self.default_ratio
+        name = registry.choose(query)
+        self.ratio = query.ratio or (1 if name == "fsw" else 4)
         self.filter_bits = 0
+        if name == "fsw-f":
+            self.filter_bits = query.filter_bits or 32 * self.capacity
 
     def start(self) -> None:
         m, h, p = self.capacity, self.cells, self.panes
@@ -298,43 +310,6 @@ class Fsw(GroupedSketch):
             "counters": counters * groups,
             "state_bytes": self.nbytes,
         }
-
-
-class FswR(Fsw):
-    """FSWr: FSW with ``ratio`` fine counters per cell while a pane is being counted.
-
-    Cost, state and guarantee: as for FSW, plus ratio × cells counters. When a pane ends, a cell
-    keeps the greatest of its fine counters, so items of the same cell disturb each other less.
-
-    Paper: section 6. The error of an inserted item is its cell's history plus its fine counter.
-
-    >>> import skyband as sb
-    >>> FswR(sb.HeavyHitters(k=50, item="flow", window=sb.CountWindow(10))).ratio
-    4
-    """
-
-    default_ratio = 4
-
-
-class FswF(FswR):
-    """FSWf: FSWr that ignores an item's first occurrence in a pane while the list is full.
-
-    Cost and state: as for FSWr, plus ``filter_bits`` bits. Guarantee: as for FSW, with count and
-    error raised by one per live pane up to the item's insertion; items are ranked by the estimate
-    without that addition. An answer over rows is never ``exact``. Works best if most items occur
-    once.
-
-    Paper: section 7. We test the fine counter for zero, not the cell's bucket, and filter only when
-    the list is full: until then an insertion changes no cell.
-
-    >>> import skyband as sb
-    >>> FswF(sb.HeavyHitters(k=50, item="flow", window=sb.CountWindow(10))).filter_bits
-    32000
-    """
-
-    def __init__(self, query: HeavyHitters) -> None:
-        super().__init__(query)
-        self.filter_bits = query.filter_bits or 32 * self.capacity
 
 
 def _check_group(s: kernel.Sketch, panes: int, ratio: int) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from skyband import registry
 from skyband.arrays import Array, Ints, Mask
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Part, Runs, offsets_of
@@ -15,7 +16,7 @@ from skyband.frequency.kernels.item_heap import table_find, table_size
 from skyband.frequency.many_groups import GroupedSketch
 from skyband.query.frequency import HeavyHitters
 
-__all__ = ["FilteredSpaceSaving", "SpaceSaving"]
+__all__ = ["SpaceSaving"]
 
 _NONE = np.zeros(0, np.int64)
 
@@ -32,12 +33,21 @@ class SpaceSaving(GroupedSketch):
     which a window or a ``peek`` may start, and lives for one window; the oldest one answers. Panes
     without rows start none, because it would equal the next one.
 
+    ``fss`` (section 2.3) keeps rare items out by a filter of ``cells`` counters: a new item enters
+    only if its cell's count and its own weight together reach the least counter, and its error is
+    then its cell's count. With one cell that is not Space-Saving, although the paper says so: a new
+    item's bound is its cell's count, which may be below the least counter.
+
     >>> import pyarrow as pa, skyband as sb
     >>> letters = pa.table({"letter": list("aabbc")})
     >>> window = sb.CountWindow(5)
     >>> query = sb.HeavyHitters(k=2, item="letter", window=window, algorithm="ss", capacity=2)
     >>> sb.rank(letters, query).select(["letter", "count", "error"]).to_pylist()
     [{'letter': 'c', 'count': 3, 'error': 2}, {'letter': 'b', 'count': 2, 'error': 0}]
+    >>> sizes = {"capacity": 2, "cells": 1}
+    >>> query = sb.HeavyHitters(k=2, item="letter", window=window, algorithm="fss", **sizes)
+    >>> sb.rank(letters, query).select(["letter", "count", "error"]).to_pylist()
+    [{'letter': 'a', 'count': 2, 'error': 0}, {'letter': 'b', 'count': 2, 'error': 0}]
     """
 
     saved_arrays = (
@@ -45,7 +55,6 @@ class SpaceSaving(GroupedSketch):
         "low", "slack", "ended",
     )  # fmt: skip
 
-    filtered = False
     last: Ints
     started: Ints
     control: Ints
@@ -54,7 +63,8 @@ class SpaceSaving(GroupedSketch):
 
     def __init__(self, query: HeavyHitters) -> None:
         super().__init__(query)
-        self.cells = 1
+        self.filtered = registry.choose(query) == "fss"
+        self.cells = (query.cells or 3 * self.capacity) if self.filtered else 1
         panes = query.window.panes
         # If a slide's second cut is nearer to its start than to its end, ``peek`` may start there,
         # although no window does.
@@ -190,30 +200,3 @@ class SpaceSaving(GroupedSketch):
         assert (one.err[used] <= one.f[used]).all()
         if size == self.capacity and not self.filtered:
             assert one.alpha.max() <= one.f[used].max()
-
-
-class FilteredSpaceSaving(SpaceSaving):
-    """FSS: Space-Saving behind a filter of ``cells`` counters that keeps out rare items.
-
-    Cost, state and guarantee: as for Space-Saving, plus the cells of each instance. A new item
-    enters only if its cell's count and its own weight together reach the least counter; its error
-    is then its cell's count.
-
-    Homem and Carvalho, section 2.3, run as in section 9. With one cell it is not the same as
-    Space-Saving, although the paper says so: a new item's bound is its cell's count, which may be
-    below the least counter.
-
-    >>> import pyarrow as pa, skyband as sb
-    >>> letters = pa.table({"letter": list("aabbc")})
-    >>> window = sb.CountWindow(5)
-    >>> sizes = {"capacity": 2, "cells": 1}
-    >>> query = sb.HeavyHitters(k=2, item="letter", window=window, algorithm="fss", **sizes)
-    >>> sb.rank(letters, query).select(["letter", "count", "error"]).to_pylist()
-    [{'letter': 'a', 'count': 2, 'error': 0}, {'letter': 'b', 'count': 2, 'error': 0}]
-    """
-
-    filtered = True
-
-    def __init__(self, query: HeavyHitters) -> None:
-        super().__init__(query)
-        self.cells = query.cells or 3 * self.capacity
