@@ -27,9 +27,9 @@ from skyband.data.ipc import table_from, table_to_bytes
 from skyband.errors import EngineError, QueryError, SkybandError
 from skyband.jobs import Job
 from skyband.jobs.report import Report
-from skyband.jobs.sinks.base import REVISION
 from skyband.jobs.stopping import Stop
 from skyband.query import Query
+from skyband.query.base import REVISION
 from skyband.serve.page import Page
 from skyband.serve.payload import text_of
 from skyband.serve.status import ReportedStatus, Schemas
