@@ -129,7 +129,7 @@ def windows_of(
     Where windows may be corrected, ``shown`` has the revision of each end that was shown. What a
     correction has changed is not known here.
     """
-    revises = getattr(query.window, "revise", None) is not None
+    revises = query.window.revise_ticks is not None
     by = ["window_end", *query.groups, *(["rank"] if query.ranked else [])]
     order = pc.sort_indices(table, [(column, "ascending") for column in by])
     table = table.take(order)
