@@ -6,7 +6,7 @@ the newest of these rows is needed, because it expires last.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,12 +16,10 @@ from skyband.arrays import Array, Codes, Hashes, Ints, Saved, State, grown
 from skyband.contract.rows import Rows, Windows
 from skyband.contract.runs import Part, Runs, pick
 from skyband.data.flat_state import Form, admitted, require
-from skyband.data.keys import KeyIndex, hash_kept, owned_keys
+from skyband.data.keys import KeyIndex, best_of_each, owned_keys
 from skyband.data.packing import prefixed, under
 from skyband.data.retained_rows import RetainedRows
 from skyband.frequency.items import woven
-from skyband.frequency.kernels.counting import latest_runs
-from skyband.kernels.borrow import frozen
 
 __all__ = ["LatestRows", "bare", "latest_of_rows", "latest_of_runs"]
 
@@ -36,24 +34,18 @@ def bare(runs: Runs) -> Runs:
 
 def latest_of_rows(rows: Rows, hashes: Hashes, keep: tuple[str, ...]) -> Part:
     """The latest row of each item of each run; ``hashes`` are those of all rows' items."""
-    chosen, offsets = _latest(hashes, rows.tie, rows.offsets, map(rows.arrow, keep))
-    columns: dict[str, Any] = {"hash": hashes[chosen], "tie": rows.tie[chosen]}
+    tie = rows.tie
+    chosen, offsets = best_of_each(hashes, (tie, tie), map(rows.arrow, keep), rows.offsets)
+    columns: dict[str, Any] = {"hash": hashes[chosen], "tie": tie[chosen]}
     return Part(offsets, columns | {f"keep:{name}": rows.take(name, chosen) for name in keep})
 
 
 def latest_of_runs(part: Part, keep: tuple[str, ...]) -> Part:
     """The latest row of each item of each run, in runs that were joined."""
+    if not len(part):
+        return part
     kept = (part[f"keep:{name}"] for name in keep)
-    return part.rows(*_latest(part["hash"], part["tie"], part.offsets, kept)) if len(part) else part
-
-
-def _latest(
-    hashes: Hashes, tie: Ints, offsets: Ints, kept: Iterable[pa.Array]
-) -> tuple[Ints, Ints]:
-    """Positions of the latest row of each (run, item), in the order of the runs; their offsets."""
-    # Where every row is later than the one before it, no two are tied.
-    decides = hashes if (tie[1:] > tie[:-1]).all() else hash_kept(list(kept))
-    return latest_runs(frozen(hashes), frozen(tie), frozen(decides), frozen(offsets))
+    return part.rows(*best_of_each(part["hash"], (part["tie"],) * 2, kept, part.offsets))
 
 
 class LatestRows:

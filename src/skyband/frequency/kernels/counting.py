@@ -139,43 +139,6 @@ def count_runs(
 
 
 @kernel
-def latest_runs(hashes: Hashes, tie: Ints, kept: Hashes, offsets: Ints) -> tuple[Ints, Ints]:
-    """The latest row of each item of each run, in order of first appearance, and their offsets.
-
-    Of rows with the same ``tie``, the one with the smallest hash of its kept values counts.
-    """
-    rows = np.empty(len(hashes), np.int64)
-    ends = np.zeros(len(offsets), np.int64)
-    longest = 1
-    for run in range(len(offsets) - 1):
-        longest = max(longest, offsets[run + 1] - offsets[run])
-    table = np.empty(4 * longest, np.int64)  # rows; -1 is an empty slot
-    n = 0
-    for run in range(len(offsets) - 1):
-        bits = 1
-        while (1 << bits) < 2 * (offsets[run + 1] - offsets[run]):
-            bits += 1
-        base, shift, mask = n, np.uint64(64 - bits), np.uint64((1 << bits) - 1)
-        table[: 1 << bits] = -1
-        for i in range(offsets[run], offsets[run + 1]):
-            key = hashes[i]
-            slot = key >> shift
-            while table[slot] >= 0 and hashes[table[slot]] != key:
-                slot = (slot + _ONE) & mask
-            j = table[slot]
-            if j < 0:
-                table[slot] = i
-                rows[n] = slot
-                n += 1
-            elif tie[i] > tie[j] or (tie[i] == tie[j] and kept[i] < kept[j]):
-                table[slot] = i
-        for m in range(base, n):
-            rows[m] = table[rows[m]]
-        ends[run + 1] = n
-    return rows[:n].copy(), ends
-
-
-@kernel
 def sum_runs(values: Array, offsets: Ints) -> Array:
     """The sum of each run of values that are not negative; below 0 if it does not fit."""
     sums = np.zeros(len(offsets) - 1, values.dtype)
