@@ -244,6 +244,7 @@ REFUSED: list[tuple[Any, dict[str, Any], str]] = [
     (sb.TopK, {"window": sb.DecayWindow(5, slide=5)}, "over a DecayWindow"),
     (sb.HeavyHitters, {"window": sb.DecayWindow(5, slide=5)}, "over a DecayWindow"),
     (sb.TopK, {"algorithm": "sma"}, "sma does not answer TopK with ties='all'.*skyband-ties"),
+    (sb.TopK, {"ties": "rank", "algorithm": "skyband-ties"}, "one of skyband, mintopk, sma, pabf"),
     (sb.HeavyHitters, {"algorithm": "ss"}, "ss does not answer HeavyHitters with ties='all'"),
     (sb.HeavyHitters, {"capacity": 9}, "capacity= and ties='all' do not go together"),
     (sb.HeavyHitters, {"proof": True}, "proof= and ties='all' do not go together"),

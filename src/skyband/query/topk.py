@@ -78,15 +78,17 @@ class TopK(Query):
         return (self.score,)
 
     def answered_by(self, algorithm: str) -> bool:
-        if self.ties == "all" or algorithm == ALL_TIES:
+        if self.ties == "all":
             return algorithm == (ALL_TIES if self.window.sort == "sized" else self.window.sort)
+        if algorithm == ALL_TIES:
+            return False
         if self.distinct is None:
             return algorithm not in DISTINCT.values() and not algorithm.endswith("-distinct")
         return algorithm == algorithm_for(self.distinct, self.window.sort)
 
     @property
     def variant(self) -> str:
-        return f"with ties={self.ties!r} and distinct={self.distinct!r}"
+        return "with ties='all'" if self.ties == "all" else f"with distinct={self.distinct!r}"
 
     def _validate(self) -> None:
         column("score", self.score)
