@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from io import RawIOBase
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -51,7 +52,7 @@ def sound(table: pa.Table, full: bool = True) -> pa.Table:
     return table
 
 
-def blocks(file: BinaryIO, size: int) -> Iterator[bytes]:
+def blocks(file: BinaryIO | RawIOBase, size: int) -> Iterator[bytes]:
     """The text in blocks of whole lines; the last line may lack its end."""
     kept = b""
     while more := file.read(size):
