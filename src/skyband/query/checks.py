@@ -26,8 +26,9 @@ __all__ = [
 ]
 
 
-TIES = ("rank", "share")
-"""How equal values are ranked: every row has a rank of its own, or they share one."""
+TIES = ("rank", "share", "all")
+"""How equal values are ranked: every row has a rank of its own, or they share one; with "all", the
+answer also has the rows that tie with the k-th."""
 
 
 def one_of(name: str, value: object, known: Sequence[str]) -> None:

@@ -18,7 +18,7 @@ from skyband.kernels.borrow import frozen
 from skyband.kernels.select import select_runs
 from skyband.query.topk import TopK
 from skyband.topk.base import ALL
-from skyband.topk.distinct import DistinctTopK
+from skyband.topk.distinct import DistinctTopK, group_windows
 from skyband.topk.kernels import distinct as kernel
 from skyband.topk.kernels.distinct import NewIds, fold_distinct
 from skyband.topk.payload import Payload
@@ -168,7 +168,7 @@ class SkybandDistinct(DistinctTopK):
             frozen(np.asarray(runs["hash"]).view(np.int64)), frozen(runs["slot"]),
         )  # fmt: skip
         groups = max(len(self.starts) - 1, int(panes.group.max(initial=-1)) + 1)
-        asked, numbers = self.asked(windows, groups)
+        asked, numbers = group_windows(windows, groups)
         self.rows, self.starts, rows, told = fold_distinct(
             frozen(self.rows), frozen(self.starts), groups, self.query.k, pushed, asked
         )

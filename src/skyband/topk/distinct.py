@@ -22,9 +22,20 @@ from skyband.kernels.borrow import frozen
 from skyband.topk.base import TopKSynopsis
 from skyband.topk.kernels.distinct import GroupWindows
 
-__all__ = ["DistinctTopK"]
+__all__ = ["DistinctTopK", "group_windows"]
 
 _NONE = np.zeros(0, np.int64)
+
+
+def group_windows(windows: Windows, groups: int) -> tuple[GroupWindows, Ints]:
+    """Windows as kernels take them, and their numbers."""
+    first, end, number = windows.first, windows.end, windows.number
+    if windows.group is None:
+        return GroupWindows(frozen(first), frozen(end), frozen(_NONE), True), number
+    order = np.lexsort((number, windows.group))
+    cuts = np.searchsorted(windows.group[order], np.arange(groups + 1))
+    asked = GroupWindows(frozen(first[order]), frozen(end[order]), frozen(cuts), False)
+    return asked, number[order]
 
 
 class DistinctTopK(TopKSynopsis):
@@ -46,16 +57,6 @@ class DistinctTopK(TopKSynopsis):
             return hash_array(rows.take(self.query.id, positions))
         hashes = hash_array(rows.batch.column(self.query.id))
         return hashes if rows.index is None else hashes[rows.index]
-
-    def asked(self, windows: Windows, groups: int) -> tuple[GroupWindows, Ints]:
-        """Windows as kernels take them, and their numbers."""
-        first, end, number = windows.first, windows.end, windows.number
-        if windows.group is None:
-            return GroupWindows(frozen(first), frozen(end), frozen(_NONE), True), number
-        order = np.lexsort((number, windows.group))
-        cuts = np.searchsorted(windows.group[order], np.arange(groups + 1))
-        asked = GroupWindows(frozen(first[order]), frozen(end[order]), frozen(cuts), False)
-        return asked, number[order]
 
     def position_in(self, part: Part, key: Sequence[pa.Array]) -> tuple[int, Any, int] | None:
         """The position of an id among rows of one group, one per id, in any order."""

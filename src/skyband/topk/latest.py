@@ -19,7 +19,7 @@ from skyband.data.retained_rows import RetainedRows
 from skyband.kernels.borrow import frozen
 from skyband.kernels.select import select_runs
 from skyband.query.topk import TopK
-from skyband.topk.distinct import DistinctTopK
+from skyband.topk.distinct import DistinctTopK, group_windows
 from skyband.topk.kernels.latest import fold_latest
 
 __all__ = ["LatestTopK"]
@@ -121,7 +121,7 @@ class LatestTopK(DistinctTopK):
         earlier[by_id[same + 1]] = by_id[same]
         groups = int(group.max(initial=-1)) + 1
         starts = np.searchsorted(group[order], np.arange(groups + 1))
-        asked, numbers = self.asked(windows, groups)
+        asked, numbers = group_windows(windows, groups)
         rows, told, _ = fold_latest(
             frozen(held["key"][order]), frozen(held["tie"][order]), frozen(pane[order]),
             frozen(earlier), frozen(starts), self.query.k, asked,
