@@ -167,3 +167,38 @@ def test_columns_that_do_not_fit_are_an_error_of_ours(
         (tmp_path / "in" / "b.csv").write_text(second)
     with pytest.raises(sb.SchemaError, match=said):
         run_local(job(tmp_path, on_bad="raise"))
+
+
+@pytest.mark.parametrize("form", [{"format": "%d.%m.%Y"}, {"unit": "s"}], ids=["text", "numbers"])
+@pytest.mark.parametrize("name", ["1.csv", "1.csv.gz"])
+def test_text_that_is_written_otherwise(tmp_path: Path, form: dict[str, str], name: str) -> None:
+    days = (
+        ["1", "2", "many", "3"]
+        if "unit" in form
+        else ["01.01.1970", "02.01.1970", "?", "03.01.1970"]
+    )
+    rows = [
+        f"{int(day) * 40_000 - 40_000 if day.isdigit() else day};{i};{i}"
+        for i, day in enumerate(days)
+    ]
+    (tmp_path / "in").mkdir()
+    with pa.output_stream(str(tmp_path / "in" / name), compression="detect") as file:
+        file.write("\n".join(["ts;id;x", *rows, "broken"]).encode())
+    query = QUERY | {"time": {"column": "ts"} | form, "window": {"size": "1 day"}}
+    source = {"kind": "files", "path": str(tmp_path / "in"), "delimiter": ";"}
+    letters = {"kind": "files", "path": str(tmp_path / "letters")}
+    run_local(job(tmp_path, query=query, source=source, dead_letters=letters))
+    found = pq.read_table(tmp_path / "out").sort_by(
+        [("window_end", "ascending"), ("rank", "ascending")]
+    )
+    assert found["id"].to_pylist() == ([1, 0] if "unit" in form else [0, 1, 3]) + [3] * (
+        "unit" in form
+    )
+    assert pq.read_table(tmp_path / "letters").num_rows == 2
+
+
+@pytest.mark.parametrize("delimiter", ["", ";;", '"'])
+def test_a_delimiter_is_one_character(tmp_path: Path, delimiter: str) -> None:
+    source = {"kind": "files", "path": str(tmp_path), "delimiter": delimiter}
+    with pytest.raises(sb.QueryError, match="delimiter must be one character"):
+        job(tmp_path, source=source)

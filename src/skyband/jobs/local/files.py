@@ -15,7 +15,7 @@ import os
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -34,8 +34,8 @@ from skyband.data.letters import LETTERS, RAW, REASON, CarriedColumns, row_lette
 from skyband.data.text_types import MOMENT, NAIVE, TYPES
 from skyband.embedded.formats import kind_of, open_parquet, opened
 from skyband.embedded.read_ahead import Load, read_ahead
-from skyband.embedded.sources import READERS, ReadSettings, paths_of
-from skyband.embedded.text_files import blocks, read_json
+from skyband.embedded.sources import ReadSettings, format_of, paths_of
+from skyband.embedded.text_files import blocks, ending_of, open_text, read_json
 from skyband.engine.session import thread_count
 from skyband.errors import EngineError, QueryError, SchemaError
 from skyband.jobs.job import JobSection
@@ -104,6 +104,7 @@ class FileSource(LocalSource):
     def __init__(self, where: str, section: JobSection, record: Path, name: str = "") -> None:
         self.where, self.name = where, name
         self.path = section["path"]
+        self.delimiter = section["delimiter"]
         self.files_per_batch = section["files_per_batch"]
         self.rows_per_batch = section["rows_per_batch"] or _ROWS
         self.whole = section["rows_per_batch"] is None
@@ -216,7 +217,7 @@ class FileSource(LocalSource):
                 now = _state(name)
                 if now != [size, changed]:
                     self._changed(name, now)
-                for load in opened(Path(name)).loads(self._reading.needed):
+                for load in opened(Path(name), self.delimiter).loads(self._reading.needed):
                     yield file, load
             except (SchemaError, _ReplacedError, EngineError) as problem:
                 yield file, partial(_raise, problem)
@@ -295,7 +296,7 @@ class FileSource(LocalSource):
                 kinds = pa.schema([]) if self.chosen.columns else self._bound()
                 found = (
                     (table, self._text_letters(name, texts))
-                    for table, texts in _records_of(Path(name), kinds)
+                    for table, texts in _records_of(Path(name), kinds, self.delimiter)
                 )
                 pieces = list(self._fitted(lot, file, list(found)))
             except (SchemaError, pa.ArrowException, OSError, ValueError, KeyError) as other:
@@ -419,7 +420,7 @@ def _state(name: str) -> list[int] | None:
 
 def is_visible(path: Path) -> bool:
     """Whether a file of a folder is read."""
-    return path.suffix.lower() in READERS and not path.name.startswith((".", "_"))
+    return format_of(path) is not None and not path.name.startswith((".", "_"))
 
 
 def _raise(problem: Exception) -> pa.Table:
@@ -452,20 +453,22 @@ def _cast_one(value: pa.Array, kind: pa.DataType) -> pa.Array:
 # Record by record ---------------------------------------------------------------------------------
 
 
-def _records_of(path: Path, kinds: pa.Schema) -> Iterator[tuple[pa.Table, list[bytes]]]:
+def _records_of(
+    path: Path, kinds: pa.Schema, delimiter: str | None
+) -> Iterator[tuple[pa.Table, list[bytes]]]:
     """The good records of a text file, and the bad ones as they stand there; block by block.
 
     ``kinds`` are types of columns as far as they are known; the first records tell the others.
     """
     known = {each.name: _listed(each.type) for each in kinds}
     form = kind_of(path)
-    with path.open("rb", buffering=0) as file:
+    with closing(open_text(path)) as file:
         texts = blocks(file, 1 << 22)
         first = next(texts, b"")
         if form == "json":
             kinds = _json_types(first, known)
         else:
-            told = CsvForm(delimiter="\t" if path.suffix.lower() == ".tsv" else ",")
+            told = CsvForm(delimiter=delimiter or ("\t" if ending_of(path) == ".tsv" else ","))
             line, _, first = first.removeprefix(b"\xef\xbb\xbf").partition(b"\n")
             names = told.fields(line.rstrip(b"\r"))
             found = infer_csv(told, names, first)
