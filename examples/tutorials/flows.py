@@ -82,3 +82,10 @@ for answer in list(sb.watch(stream, largest, only="changes"))[-3:]:
 
 # %% [markdown]
 # Next: [the same on Spark](spark.md), or [a board](../boards.md) with several such queries over one read of the stream.
+
+# %% as a script
+import matplotlib.pyplot as plt
+
+for number in plt.get_fignums():
+    plt.figure(number).savefig(f"flows-{number}.png")
+    print(f"saved flows-{number}.png")

@@ -40,6 +40,9 @@ if TYPE_CHECKING:
     from skyband.embedded.run import rank, watch
     from skyband.embedded.sources import Source
     from skyband.engine.explain import explain
+    from skyband.sql import SqlModule
+
+    sql: SqlModule
 
 __all__ = [
     "Answer",
@@ -67,6 +70,7 @@ __all__ = [
     "live",
     "rank",
     "show",
+    "sql",
     "watch",
 ]
 
@@ -90,10 +94,8 @@ def __getattr__(name: str) -> Any:
         value = getattr(import_module(_ENGINES[name]), name)
         globals()[name] = value
         return value
-    if (
-        name == "plot"
-    ):  # a module of an extra, like skyband.spark: found without an import of its own
-        return import_module("skyband.plot")
+    if name in ("plot", "sql"):  # modules of extras, found without an import of their own
+        return import_module(f"skyband.{name}")
     raise AttributeError(f"module 'skyband' has no attribute {name!r}")
 
 

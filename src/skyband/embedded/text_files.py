@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
+from io import RawIOBase
 from pathlib import Path, PurePath
 from typing import Any, BinaryIO
 
@@ -23,7 +24,7 @@ from skyband.errors import SchemaError
 
 __all__ = [
     "COMPRESSED", "CsvFile", "JsonFile", "Needed", "ending_of", "open_text", "read_json",
-    "reader_of", "sound",
+    "reader_of", "sound", "text_of",
 ]  # fmt: skip
 
 COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
@@ -80,7 +81,13 @@ def open_text(path: Path, start: int = 0) -> Any:
     return file
 
 
-def blocks(file: BinaryIO, size: int) -> Iterator[bytes]:
+def text_of(file: RawIOBase, path: Path) -> Any:
+    """What is read of an open file: its text, decompressed."""
+    kind = COMPRESSED.get(path.suffix.lower())
+    return file if kind is None else pa.CompressedInputStream(file, kind)
+
+
+def blocks(file: BinaryIO | RawIOBase, size: int) -> Iterator[bytes]:
     """The text in blocks of whole lines; the last line may lack its end."""
     kept = b""
     while more := file.read(size):

@@ -22,13 +22,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skyband.answers.changes import changes
-from skyband.data.durable import write_whole
 from skyband.data.ipc import table_from, table_to_bytes
 from skyband.errors import EngineError, QueryError, SkybandError
 from skyband.jobs import Job
 from skyband.jobs.report import Report
 from skyband.jobs.sinks.base import REVISION
 from skyband.jobs.stopping import Stop
+from skyband.jobs.world import MACHINE
 from skyband.query import Query
 from skyband.serve.page import Page
 from skyband.serve.payload import text_of
@@ -95,7 +95,7 @@ class SparkPage(Page):
             before, newest = self._last[query], max(found, key=lambda window: window.end)
             if before is None or newest.end > before["window_end"][0].as_py():
                 self._last[query] = newest.table
-                write_whole(self._path(query), table_to_bytes(newest.table))
+                MACHINE.write_whole(self._path(query), table_to_bytes(newest.table))
 
     def reported(self, report: Report) -> None:
         """Show what a job has told after a batch."""
