@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from pathlib import Path
@@ -172,29 +173,30 @@ def test_columns_that_do_not_fit_are_an_error_of_ours(
 @pytest.mark.parametrize("form", [{"format": "%d.%m.%Y"}, {"unit": "s"}], ids=["text", "numbers"])
 @pytest.mark.parametrize("name", ["1.csv", "1.csv.gz"])
 def test_text_that_is_written_otherwise(tmp_path: Path, form: dict[str, str], name: str) -> None:
-    days = (
-        ["1", "2", "many", "3"]
+    times = (
+        [-1e30, 5, 90_000, 80_000]
         if "unit" in form
-        else ["01.01.1970", "02.01.1970", "?", "03.01.1970"]
+        else ["?", "01.01.1970", "02.01.1970", "01.01.1970"]
     )
-    rows = [
-        f"{int(day) * 40_000 - 40_000 if day.isdigit() else day};{i};{i}"
-        for i, day in enumerate(days)
-    ]
+    rows = [f"{time};{i};{i}" for i, time in enumerate(times)]
     (tmp_path / "in").mkdir()
     with pa.output_stream(str(tmp_path / "in" / name), compression="detect") as file:
         file.write("\n".join(["ts;id;x", *rows, "broken"]).encode())
-    query = QUERY | {"time": {"column": "ts"} | form, "window": {"size": "1 day"}}
+    query = QUERY | {
+        "time": {"column": "ts"} | form,
+        "window": {"size": "1 day", "lateness": "1 day"},
+    }
     source = {"kind": "files", "path": str(tmp_path / "in"), "delimiter": ";"}
     letters = {"kind": "files", "path": str(tmp_path / "letters")}
     run_local(job(tmp_path, query=query, source=source, dead_letters=letters))
     found = pq.read_table(tmp_path / "out").sort_by(
         [("window_end", "ascending"), ("rank", "ascending")]
     )
-    assert found["id"].to_pylist() == ([1, 0] if "unit" in form else [0, 1, 3]) + [3] * (
-        "unit" in form
-    )
-    assert pq.read_table(tmp_path / "letters").num_rows == 2
+    assert found["id"].to_pylist() == [3, 1, 2]
+    (file,) = (tmp_path / "letters").glob("*.json")
+    reasons = [json.loads(line)["reason"] for line in file.read_text().splitlines()]
+    assert ["not a CSV record" in each for each in reasons] == [True, False]
+    assert ("out of range" if "unit" in form else "no time of the format '%d.%m.%Y'") in reasons[1]
 
 
 @pytest.mark.parametrize("delimiter", ["", ";;", '"'])
