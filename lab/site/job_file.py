@@ -30,6 +30,7 @@ MEANINGS = {
     "dsn_env": "environment variable with that text, so that no password stands in the file",
     "engine": "`local` or `spark`",
     "every": "how often a batch is read, such as `10 seconds`",
+    "delimiter": "what separates the fields of CSV, such as `;`",
     "files_per_batch": "how many files a batch takes",
     "format": "format of the files or messages; by default from the file extension",
     "headers": "HTTP headers to send",

@@ -113,6 +113,7 @@ SOURCES = {
         {
             "format": str,
             "schema": str,
+            "delimiter": str,
             "columns": dict,
             "options": dict,
             "storage": dict,
