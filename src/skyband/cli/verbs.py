@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from skyband.cli.output import AnswerWriter
     from skyband.engine.board import BoardSession
 
-__all__ = ["add_verb"]
+__all__ = ["add_verb", "report", "together"]
 
 # Options that the commands of all queries have, and their help -----------------------------------
 
@@ -238,16 +238,17 @@ def _source(query: Query, words: list[str]) -> Any:
     if query.sources and all(equals and name in query.sources for name, equals, _ in named):
         found: dict[str, list[Any]] = {}
         for name, _, path in named:
-            found.setdefault(name, []).append(_readable(path))
-        return {name: _together(paths) for name, paths in found.items()}
+            found.setdefault(name, []).append(path)
+        return {name: together(paths) for name, paths in found.items()}
     query.check_sources(None, example=" ".join(f"{name}=PATH" for name in query.sources))
-    return _together([_readable(word) for word in words])
+    return together(words)
 
 
-def _together(paths: list[Any]) -> Any:
+def together(words: Sequence[str]) -> Any:
     """Several paths as one source; a shell that expands a pattern sorts 10 before 2."""
     from skyband.embedded.sources import FileSet
 
+    paths = [_readable(word) for word in words]
     if len(paths) == 1:
         return paths[0]
     return FileSet(tuple(paths)) if all(isinstance(path, str) for path in paths) else paths
@@ -284,7 +285,7 @@ def _run_local(query: Query, source: Any, given: Mapping[str, Any], shape: Forma
                 console.print(line, soft_wrap=True)
         else:
             watch_live(answers, board.queries, given["pace"])
-        _report(board, source, None)
+        report(board, source, None)
         return
     import pyarrow as pa
 
@@ -302,7 +303,7 @@ def _run_local(query: Query, source: Any, given: Mapping[str, Any], shape: Forma
         took = clock() - began
         with writer(shape, given["output"], query) as out:
             out.write(pa.concat_tables([table.cast(tables[0].schema) for table in tables]))
-    _report(board, source, took, out, given["output"])
+    report(board, source, took, out, given["output"])
 
 
 def _flows(query: Query, source: Any, shape: Format) -> bool:
@@ -441,7 +442,7 @@ def _rows_of(source: Any) -> int | None:
         return None  # reading the file later will report what is wrong with it
 
 
-def _report(
+def report(
     board: BoardSession,
     source: Any,
     took: float | None,
