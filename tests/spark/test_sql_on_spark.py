@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pyarrow.compute as pc
 import pytest
 
 import skyband as sb
-from support import spark_session, streams
+from support import spark_session, sql_cases, streams
 
 pytestmark = pytest.mark.spark
 RANKED = "ROW_NUMBER() OVER (PARTITION BY window_start, window_end ORDER BY {} DESC) <= 3"
@@ -62,3 +63,21 @@ def test_a_table_of_the_catalog(spark: Any) -> None:
     assert ordered(found) == ordered(sb.sql(GROUPS, t=table))
     with pytest.raises(sb.SchemaError, match="no table of the catalog"):
         sql(spark, GROUPS.replace("(t,", "(gone,"))
+
+
+@pytest.mark.parametrize("seed", [3, 5, 8, 13])
+def test_a_statement_means_what_spark_says_of_a_batch(spark: Any, seed: int) -> None:
+    from skyband.spark import sql
+
+    rng = random.Random(seed)
+    case = sql_cases.drawn(rng)
+    while "QUALIFY" in case.text or not case.slide:  # which Spark does not read, or is not asked
+        case = sql_cases.drawn(rng)
+    table = sql_cases.flows(rng, 40)
+    ours = sb.sql(case.statement, flows=table)
+    there = spark.createDataFrame(sql_cases.windowed(table, case))
+    there.createOrReplaceTempView("windowed")
+    theirs = spark.sql(case.elsewhere.replace("''", "\\'")).toArrow()
+    assert sql_cases.difference(case, ours, theirs) is None, case.statement
+    on_spark = sql(spark, case.statement, flows=spark.createDataFrame(table)).toArrow()
+    assert ordered(on_spark) == ordered(ours)
