@@ -34,6 +34,7 @@ from skyband.jobs.ready import file_checks, ready_checks
 from skyband.query import Query
 from skyband.query.base import KINDS
 from skyband.query.checks import count, one_of
+from skyband.sql.statement import WHOLE, read_statement
 from skyband.window import CountWindow, DecayWindow, LandmarkWindow, TimeWindow, Window
 
 __all__ = ["JobProblem", "Problems", "load_board", "load_job", "parse_job", "problems_of"]
@@ -58,6 +59,8 @@ _KINDS: dict[str, Any] = {"half_life": DecayWindow, "since": LandmarkWindow, "si
 
 def read_query(table: str, told: Mapping[str, Any], problems: Problems) -> Query | None:
     """The query of a table; None, with all its problems noted, if it is wrong."""
+    if "sql" in told:
+        return _read_statement(table, told, problems)
     found: Problems = []
     kind = told.get("kind", "")
     try:
@@ -84,6 +87,28 @@ def read_query(table: str, told: Mapping[str, Any], problems: Problems) -> Query
     found += [(table, _about(table, text)) for text in more]
     problems += found
     return None if found else query
+
+
+def _read_statement(table: str, told: Mapping[str, Any], problems: Problems) -> Query | None:
+    """The query of a table with a statement, whose answers have the query's own columns."""
+    found = [f"leave out {name!r}: sql says all of the query" for name in told if name != "sql"]
+    statement = None
+    try:
+        statement = read_statement(told["sql"])
+    except SkybandError as problem:
+        found.append(str(problem))
+    if statement is not None:
+        if statement.open:
+            found.append("sql: a job knows no columns before it runs; name them in place of *")
+        if statement.query.time == WHOLE:
+            found.append("sql: a job has no end; write FROM LANDMARK(TABLE t, DESCRIPTOR(ts), ...)")
+        found += [
+            f"sql: in a job {name!r} is called {column!r}; write AS {column}"
+            for column, name in statement.columns
+            if column != name
+        ]
+    problems += [(table, f"[{table}] {text}") for text in found]
+    return None if found or statement is None else statement.query
 
 
 def _required(each: Field[Any]) -> bool:
