@@ -72,7 +72,7 @@ def test_messages_are_of_whole_windows_in_their_last_revision() -> None:
 def test_kafka_sends_a_window_under_its_key(monkeypatch: pytest.MonkeyPatch) -> None:
     from skyband.jobs.sinks import kafka
 
-    monkeypatch.setattr(kafka, "require_kafka", lambda: None)
+    monkeypatch.setattr("skyband.jobs.world.require_kafka", lambda: None)
     section = JobSection("kafka", {"topic": "t", "servers": "s"})
     sink = kafka.KafkaSink("[sink]", section, "best", "network", revises=True)
     ((key, message),) = sink._messages(rows(window(10, 1, "ab")))

@@ -16,7 +16,7 @@ import numpy as np
 
 from skyband import registry
 from skyband.errors import QueryError, SchemaError
-from skyband.query.checks import column, columns, conditions, counts, one_of
+from skyband.query.checks import TIES, column, columns, conditions, counts, one_of, time_form
 from skyband.query.expressions import Node, conditions_of
 from skyband.query.plain_values import FUNCTION, IDENTITY, WINDOWS, is_function, name_of, plain
 from skyband.window import (
@@ -212,6 +212,8 @@ class Query:
     measurements. ``options`` holds settings that the algorithm itself defines and validates.
     ``where`` says which rows count: a text, such as ``"bytes > 1000 and service != 'dns'"``, or a
     mapping from columns to a value or to several, of which a row has one. Null matches nothing.
+    ``time_format`` says how times are written that are text (``"%d.%m.%Y %H:%M"``, or ``"iso"``),
+    ``time_unit`` what numbers count since 1970: ``"s"``, ``"ms"``, ``"us"`` or ``"ns"``.
     """
 
     kind: ClassVar[str]
@@ -231,6 +233,8 @@ class Query:
     algorithm: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     where: Mapping[str, Wanted | Sequence[Wanted]] | str = field(default_factory=dict)
+    time_format: str | None = None
+    time_unit: str | None = None
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -248,6 +252,9 @@ class Query:
             object.__setattr__(self, "by", columns("by", self.by, empty=True))
         if hasattr(self, "keep"):
             object.__setattr__(self, "keep", columns("keep", self.keep, empty=True))
+        form = time_form(self.time, self.time_format, self.time_unit)
+        for name, value in zip(("time", "time_format", "time_unit"), form, strict=True):
+            object.__setattr__(self, name, value)
         for each in self.time.values() if isinstance(self.time, Mapping) else (self.time,):
             column("time", each, optional=True)
         if not isinstance(self.window, CountWindow) and self.time is None:
@@ -369,6 +376,34 @@ class Query:
     def tied_by(self) -> str | None:
         """The answer column in which equal values share a rank; None if ranks are not shared."""
         return None
+
+    @property
+    def most_rows(self) -> int | None:
+        """How many rows an answer may have that also shows what ties with the k-th; else None."""
+        if getattr(self, "ties", None) != "all":
+            return None
+        most: int | None = self.most  # type: ignore[attr-defined]
+        return 10 * self.k if most is None else most  # type: ignore[attr-defined]
+
+    def _validate_ties(self, *others: str) -> None:
+        """Check ``ties`` and ``most``; ``others`` do not go together with all ties."""
+        query: Any = self
+        one_of("ties", query.ties, TIES)
+        counts(self, "most", optional=True)
+        if query.ties != "all":
+            if query.most is not None:
+                raise QueryError("most= does nothing without ties='all'; leave it out")
+            return
+        if query.most is not None and query.most < query.k:
+            raise QueryError(f"most ({query.most}) must be at least k ({query.k})")
+        if self.window.sort == "decay":
+            raise QueryError(
+                "over a DecayWindow values hardly ever tie, so ties='all' is refused; use "
+                "ties='share'"
+            )
+        for name in others:
+            if getattr(self, name) not in (None, False):
+                raise QueryError(f"{name}= and ties='all' do not go together; leave out {name}=")
 
     @property
     def conditions(self) -> tuple[Node, ...]:
