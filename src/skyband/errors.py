@@ -13,6 +13,9 @@ Every message says what was found, what was expected and what to do about it.
 
 from __future__ import annotations
 
+import sys
+from types import TracebackType
+
 __all__ = [
     "DataError",
     "EngineError",
@@ -24,8 +27,30 @@ __all__ = [
 ]
 
 
+_OWN = ("skyband", "pyarrow", "numba")
+"""The packages whose lines tell a user nothing about a mistake."""
+
+
 class SkybandError(Exception):
     """The base class of every error that Skyband raises on purpose."""
+
+    def _render_traceback_(self) -> list[str]:
+        """What IPython shows: the user's own lines, without those of Skyband and below."""
+        shell = sys.modules["IPython"].get_ipython()
+        steps, kept = [], None
+        at = self.__traceback__
+        while at is not None:
+            steps.append(at)
+            at = at.tb_next
+        for step in reversed(steps):
+            if step.tb_frame.f_globals.get("__name__", "").partition(".")[0] not in _OWN:
+                kept = TracebackType(kept, step.tb_frame, step.tb_lasti, step.tb_lineno)
+        chain = self.__cause__, self.__suppress_context__
+        self.__cause__ = None  # which hides the context, too
+        try:
+            return list(shell.InteractiveTB.structured_traceback(type(self), self, kept))
+        finally:
+            self.__cause__, self.__suppress_context__ = chain
 
 
 class SkybandWarning(UserWarning):

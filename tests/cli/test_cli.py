@@ -17,6 +17,7 @@ import skyband as sb
 
 pytest.importorskip("typer")
 
+from skyband.cli import stdin
 from support.command_line import FIVE_MINUTES, PLAIN, TERMINAL, TIMED, TOP, bad, good, run, table
 
 
@@ -220,6 +221,38 @@ class TestTerminal:
 
 
 class TestSources:
+    @pytest.mark.parametrize("through", ["a file", "standard input", "the board's job"])
+    def test_text_that_is_written_otherwise(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, through: str
+    ) -> None:
+        text = "Zeit;Station;pm\n01.02.2024 10:00;A;5\n01.02.2024 10:20;B;9\n01.02.2024 10:40;C;7\n"
+        file = tmp_path / "air.csv"
+        file.write_text(text)
+        words = ("-k", 1, "--score", "pm", "--id", "Station", "--time", "Zeit", "--delimiter", ";",
+                 "--time-format", "%d.%m.%Y %H:%M", "--window", "30m", "-f", "json")  # fmt: skip
+        if through == "the board's job":
+            job = tmp_path / "job.toml"
+            job.write_text(
+                f"""name = "air"\ncheckpoint = "state"\n
+                [source]\nkind = "files"\npath = "{file}"\ndelimiter = ";"\n
+                [queries.worst]\nkind = "TopK"\nk = 1\nscore = "pm"\nid = "Station"
+                time = {{ column = "Zeit", format = "%d.%m.%Y %H:%M" }}
+                window = {{ size = "30 minutes" }}\n"""
+            )
+            assert "C" in good("board", job)
+            assert "is fine" in good("check", job)
+            return
+        if through == "standard input":
+            monkeypatch.setattr(stdin, "_Arriving", lambda _: io.BytesIO(text.encode()))
+            monkeypatch.setattr("sys.stdin", io.StringIO())
+        rows = good("topk", "-" if through == "standard input" else file, *words).splitlines()
+        assert [json.loads(row)["Station"] for row in rows] == ["B", "C"]
+
+    def test_a_delimiter_is_one_character(self, flows: Path) -> None:
+        assert "--delimiter must be one character" in bad(
+            "topk", flows, *TIMED, "--delimiter", ";;"
+        )
+
     def test_several_files_and_globs(self, tmp_path: Path) -> None:
         for part, start in (("a", 0), ("b", 6)):
             pq.write_table(table().slice(start, 6), tmp_path / f"{part}.parquet")

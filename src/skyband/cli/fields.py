@@ -72,6 +72,8 @@ HELP = {
     "threshold": "Least probability at which a row is returned (pt-k).",
     "ties": "rank; share: equal values share a rank; or all: also show what ties with the k-th.",
     "time": "Column with the event time.",
+    "time_format": "How times are written that are text: '%d.%m.%Y %H:%M', or iso.",
+    "time_unit": "What numeric times count since 1970: s, ms, us or ns.",
     "value": "Column with the value that a stream reports, or an expression.",
     "where": "Rows that count: \"bytes > 9 and host in ('a', 'b')\", or service=web,dns.",
     "weight": "Column, or expression, to add up instead of counting.",

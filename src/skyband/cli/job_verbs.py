@@ -77,6 +77,7 @@ def board(
     from skyband.embedded.left_out import left_out
     from skyband.embedded.monitor import new_board
     from skyband.embedded.run import watch_board
+    from skyband.embedded.sources import FileSet
     from skyband.engine.explain import explain as told
 
     found = jobs.load_board(job)
@@ -90,7 +91,7 @@ def board(
                 f"{job}: skyband board reads files, but this job has a source of kind "
                 f"{section.kind!r}; run it with: skyband pipeline"
             )
-        sources[name] = section["path"]
+        sources[name] = FileSet((section["path"],), section["delimiter"])
     session = new_board(found.queries, found.on_bad)
     source = sources.get("", sources)
     answers = islice(watch_board(session, source), limit)

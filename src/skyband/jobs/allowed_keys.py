@@ -8,7 +8,17 @@ from typing import Any
 
 from skyband.jobs.secrets import FROM_ENV
 
-__all__ = ["DEAD_LETTERS", "ENGINES", "JOB", "METRICS", "SINKS", "SOURCES", "TRIGGER", "KeyTypes"]
+__all__ = [
+    "CARD",
+    "DEAD_LETTERS",
+    "ENGINES",
+    "JOB",
+    "METRICS",
+    "SINKS",
+    "SOURCES",
+    "TRIGGER",
+    "KeyTypes",
+]
 
 _NAMES = {
     str: "text",
@@ -78,6 +88,7 @@ JOB = KeyTypes(
     {"name": str, "checkpoint": str},
     {
         "engine": str,
+        "title": str,
         "query": dict,
         "queries": dict,
         "sink": dict,
@@ -96,6 +107,8 @@ JOB = KeyTypes(
         "spark": dict,
     },
 )
+CARD = KeyTypes(optional={"title": str, "unit": str, "wide": bool})
+"""How the board shows a query; these stand beside the query's own keys."""
 TRIGGER = KeyTypes(optional={"every": str, "once": bool, "close": bool})
 METRICS = KeyTypes({"port": int}, {"host": str})
 
@@ -113,6 +126,7 @@ SOURCES = {
         {
             "format": str,
             "schema": str,
+            "delimiter": str,
             "columns": dict,
             "options": dict,
             "storage": dict,

@@ -16,7 +16,7 @@ import numpy as np
 
 from skyband import registry
 from skyband.errors import QueryError, SchemaError
-from skyband.query.checks import TIES, column, columns, conditions, counts, one_of
+from skyband.query.checks import TIES, column, columns, conditions, counts, one_of, time_form
 from skyband.query.expressions import Node, conditions_of
 from skyband.query.plain_values import FUNCTION, IDENTITY, WINDOWS, is_function, name_of, plain
 from skyband.window import (
@@ -209,6 +209,8 @@ class Query:
     measurements. ``options`` holds settings that the algorithm itself defines and validates.
     ``where`` says which rows count: a text, such as ``"bytes > 1000 and service != 'dns'"``, or a
     mapping from columns to a value or to several, of which a row has one. Null matches nothing.
+    ``time_format`` says how times are written that are text (``"%d.%m.%Y %H:%M"``, or ``"iso"``),
+    ``time_unit`` what numbers count since 1970: ``"s"``, ``"ms"``, ``"us"`` or ``"ns"``.
     """
 
     kind: ClassVar[str]
@@ -228,6 +230,8 @@ class Query:
     algorithm: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     where: Mapping[str, Wanted | Sequence[Wanted]] | str = field(default_factory=dict)
+    time_format: str | None = None
+    time_unit: str | None = None
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -245,6 +249,9 @@ class Query:
             object.__setattr__(self, "by", columns("by", self.by, empty=True))
         if hasattr(self, "keep"):
             object.__setattr__(self, "keep", columns("keep", self.keep, empty=True))
+        form = time_form(self.time, self.time_format, self.time_unit)
+        for name, value in zip(("time", "time_format", "time_unit"), form, strict=True):
+            object.__setattr__(self, name, value)
         for each in self.time.values() if isinstance(self.time, Mapping) else (self.time,):
             column("time", each, optional=True)
         if not isinstance(self.window, CountWindow) and self.time is None:

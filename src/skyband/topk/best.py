@@ -8,11 +8,11 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from skyband.arrays import Hashes, Ints, Mask, Saved, State
+from skyband.arrays import Ints, Mask, Saved, State
 from skyband.contract.rows import Rows, Windows
 from skyband.contract.runs import Part, Runs, offsets_of
 from skyband.data.flat_state import Form, Forms, require
-from skyband.data.keys import hash_kept
+from skyband.data.keys import best_of_each
 from skyband.data.order import sortable
 from skyband.kernels.borrow import frozen
 from skyband.kernels.select import select_runs
@@ -121,7 +121,7 @@ class SkybandDistinct(DistinctTopK):
     def start(self) -> None:
         self.payload = self._new_payload()
 
-    def _rule(self, key: Ints, tie: Ints) -> Sequence[Ints]:
+    def _rule(self, key: Ints, tie: Ints) -> tuple[Ints, Ints]:
         return key, tie
 
     # Rows -------------------------------------------------------------------------------------
@@ -132,13 +132,10 @@ class SkybandDistinct(DistinctTopK):
 
         def search(runs: Ints, look: int) -> tuple[Part, Mask]:
             positions, cuts = rows.best(score, runs, look, self.query.largest)
-
-            def kept(at: Ints) -> Hashes:
-                return hash_kept([rows.take(name, positions[at]) for name in keep])
-
+            kept = (rows.take(name, positions) for name in keep)
             key = sortable(score[positions], self.query.largest)
             hashes, ties = self.ids(rows, positions), rows.ties(positions, cuts, runs)
-            chosen, offsets = self.one_each(key, ties, hashes, cuts, kept if keep else None)
+            chosen, offsets = best_of_each(hashes, self._rule(key, ties), kept, cuts)
             columns: dict[str, Any] = {"key": key, "tie": ties, "hash": hashes}
             columns = {name: column[chosen] for name, column in columns.items()}
             shown = positions[chosen]
@@ -214,7 +211,8 @@ class SkybandDistinct(DistinctTopK):
 
     def _of_each(self, part: Part) -> Part:
         """The best row of each id; rows that differ only in kept columns are equal here."""
-        found = self.one_each(part["key"], part["tie"], part["hash"], part.offsets, None)
+        keys = self._rule(part["key"], part["tie"])
+        found = best_of_each(part["hash"], keys, (), part.offsets)
         return part.rows(*found)
 
     def partial(self, first: int, end: int, group: int | None = None) -> Runs:
