@@ -124,7 +124,18 @@ def test_specs_jobs_and_the_command_line(tmp_path: Path) -> None:
     assert list(parse_job(told, tmp_path).queries.values()) == [QUERY]
     path = tmp_path / "cars.csv"
     path.write_text("t,car,cam,v\n1,a,n,0.5\n2,b,s,0.25\n3,a,s,0\n")
-    asked = ("-k", 2, "--id", "car", "--stream", "cam", "--value", "v", "--streams", "n,s")
+    asked: tuple[Any, ...] = (
+        "-k",
+        2,
+        "--id",
+        "car",
+        "--stream",
+        "cam",
+        "--value",
+        "v",
+        "--streams",
+        "n,s",
+    )
     asked += ("--time", "t", "--window", 10, "--format", "csv", "--parts")
     head, *lines = good("fused", path, *asked).replace('"', "").splitlines()
     assert head.split(",")[3:] == ["car", "score", "n", "s"]
