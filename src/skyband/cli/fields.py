@@ -57,6 +57,7 @@ HELP = {
     "order": "gain, or ratio (--against).",
     "prefer": "Columns or expressions and what to prefer in each: min, max or diff.",
     "proof": "Whether to show if each item certainly belongs into the answer.",
+    "parts": "Show the value that each stream has of an object.",
     "probability": "Column or expression with the probability that a row exists.",
     "most": "Most rows of an answer with --ties all (10 k if not given).",
     "recurrences": "Most live reports of one object in one stream, or 'estimate'.",
