@@ -117,15 +117,16 @@ def _distributions(run: Run, found: Mapping[tuple[str, int], Sequence[Times]]) -
             for name, pair in SEEDED.items()
         }
 
-    def minus(a: Mapping[str, Sample], b: Mapping[str, Sample]) -> dict[str, dict[str, Sample]]:
-        return {"of ISJ's time saved": {name: a[name] - b[name] for name in a}}
+    def minus(a: Mapping[str, Sample], b: Mapping[str, Sample]) -> dict[str, Sample]:
+        return {name: a[name] - b[name] for name in a}
 
-    over = {how: gains(how, n, 2) for how, n in found if n != run.volume}
-    judged("correlation", minus(over["correlated"], over[middle]), run.more(),
-           "points above independent")  # fmt: skip
-    judged("anti-least", minus(over[middle], over[anti]), run.more(),
-           "points below independent")  # fmt: skip
     sizes = {f"{n:,} rows": n for n in (size, run.volume)}
+    more = {
+        name: minus(gains("correlated", n, 2), gains(middle, n, 2)) for name, n in sizes.items()
+    }
+    judged("correlation", more, run.more(), "points above independent")
+    less = {f"{size // 4:,} rows": minus(gains(middle, size, 2), gains(anti, size // 4, 2))}
+    judged("anti-least", less, run.more(), "points below independent")
     judged("up-to-80", {name: left("correlated", n, 2) for name, n in sizes.items()},
            at_most(0.25, timed=True), "× ISJ's time")  # fmt: skip
     judged("anti-one", {anti: left(anti, size // 4, 1)}, between(0.9, 1.1, noise=0.03),

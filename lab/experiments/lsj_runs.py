@@ -177,7 +177,7 @@ class Times:
         return 100 * self.local[plan] / self.own[plan]
 
 
-MOST, ENOUGH = 5, 0.4
+MOST, ENOUGH = 5, 0.2
 """A setting is run up to five times, by each plan until it has run for so many CPU seconds."""
 
 

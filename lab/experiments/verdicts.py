@@ -94,7 +94,7 @@ x" means within {100 * NEAR:.0f} % of x. Words without a number have fixed bound
 "faster" is a ratio below 1, "much" a factor of at least 2, and "comparable", "stable" or
 "not affected" a factor of less than {FACTOR:g}. A case meets its bound or misses it, or decides
 nothing: a time, or a ratio of times, that is within {100 * TIMED:.0f} % of its bound, because runs
-differ by as much, and a mean over several seeds whose 95 % interval contains its bound. A claim
+differ by as much; or a mean over several seeds whose 95 % interval contains its bound. A claim
 **{HOLDS}** if most of its cases decide and all of these meet the bound. It **{WHERE_DECIDED}** if
 these are half of its cases or fewer; their number is stated. It **{PARTLY}** if some cases meet the
 bound and others miss it, and **{FAILS}** if most cases decide and none meets it. Otherwise it is
@@ -130,20 +130,23 @@ class Bound:
     timed: bool = False
     noise: float = 0.0
 
-    def meets(self, value: float, spread: float = 0.0) -> bool | None:
+    def meets(self, value: float | Sample) -> bool | None:
         """Whether a value is allowed; None if it is too near to a limit to tell.
 
-        ``spread`` is how far the value itself may be off.
+        The interval of a mean over several seeds takes the place of any other noise.
 
         >>> [at_most(1.0, timed=True).meets(value) for value in (0.8, 1.1, 1.2)]
         [True, None, False]
-        >>> [at_most(1.0).meets(0.9, spread) for spread in (0.05, 0.2)]
+        >>> [at_most(1.0).meets(Sample(values)) for values in ((0.8, 0.81, 0.79), (0.8, 0.9, 1.0))]
         [True, None]
         """
+        sample = Sample.of(value)
+        value = sample.mean
         if math.isnan(value):
             return None
         for end in (self.low, self.high):
-            noise = max(spread, TIMED * abs(end) if self.timed else self.noise)
+            noise = TIMED * abs(end) if self.timed else self.noise
+            noise = sample.half if len(sample.values) > 1 else noise
             if math.isfinite(end) and abs(value - end) < noise:
                 return None
         if self.strict:
@@ -261,7 +264,7 @@ class Verdicts:
         if not cases:
             raise ValueError(f"{key}: no case was measured; use unmeasured()")
         values = {name: Sample.of(value) for name, value in cases.items()}
-        met = {name: bound.meets(each.mean, each.half) for name, each in values.items()}
+        met = {name: bound.meets(each) for name, each in values.items()}
         told = [each for each in met.values() if each is not None]
         most = 2 * len(told) > len(met)
         if told and all(told):

@@ -65,10 +65,13 @@ MEANINGS = {
     "storage": "settings of the file system",
     "table": "name of the table",
     "timeout": "how long a delivery may take",
+    "title": "what the board calls it",
     "topic": "Kafka topic",
     "trigger": "when batches are read",
     "undelivered": "file for messages that were not accepted",
+    "unit": "what the values of the ranking are measured in; `bytes` gives MB and GB",
     "url": "address to post to",
+    "wide": "show it over two columns",
     "writer": "`spark` sends with Spark's own Kafka client",
 }
 """What a key means, wherever it stands."""
@@ -110,7 +113,8 @@ def job_queries_page() -> str:
         "",
         "`[query]`, and each `[queries.NAME]`, has a `kind` and the fields of the Python class of"
         " that name. `window` is a table with `size`, `count`, `half_life` or `since`, and"
-        " `slide`, `lateness` and `offset`. All other keys are on the page of the"
+        " `slide`, `lateness` and `offset`. In place of all that, `sql` may hold"
+        " [a statement](../sql.md#in-job-files). All other keys are on the page of the"
         " [job file](job_file.md).",
     ]
     return "\n".join([*lines, *_queries()]) + "\n"
@@ -124,6 +128,7 @@ def _kinds(title: str, word: str, every: Mapping[str, KeyTypes]) -> Iterator[str
 
 
 def _queries() -> Iterator[str]:
+    yield from ("", "How the [board](../serve.md) shows a query:", "", *_table(keys.CARD))
     for name, kind in KINDS.items():
         yield from ("", f"## {name}", "", "| key | needed | default |", "|---|---|---|")
         for each in fields(kind):

@@ -94,6 +94,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 # Settings without which an algorithm does not answer.
 NEEDED: dict[str, dict[str, Any]] = {
     "skyband-distinct": {"distinct": "best", "id": "price"},
+    "skyband-ties": {"ties": "all"},
     "latest": {"distinct": "latest", "id": "price"},
     "eaa-repeats": {"repeats": "max"},
 }

@@ -11,6 +11,7 @@ from skyband.cli.demo import demo
 from skyband.cli.explain import VerbCommand, VerbGroup, explained
 from skyband.cli.job_verbs import board, check, init, pipeline, state
 from skyband.cli.serving import serve
+from skyband.cli.statements import explain, sql
 from skyband.cli.verbs import add_verb
 from skyband.cli.warm import warm
 from skyband.cli.work import bench, reproduce
@@ -51,5 +52,5 @@ app.command(cls=VerbCommand)(explained(demo))
 _FIRST = ("TopK", "HeavyHitters", "UncertainTopK", "FusedTopK", "Skyline", "SkylineJoin")
 for _kind in dict.fromkeys((*_FIRST, *query.KINDS)):
     add_verb(app, query.KINDS[_kind])
-for _verb in (board, pipeline, state, init, check, serve, bench, reproduce, warm):
+for _verb in (sql, explain, board, pipeline, state, init, check, serve, bench, reproduce, warm):
     app.command(cls=VerbCommand)(explained(_verb))

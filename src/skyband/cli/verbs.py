@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from skyband.cli.output import AnswerWriter
     from skyband.engine.board import BoardSession
 
-__all__ = ["add_verb"]
+__all__ = ["add_verb", "report", "together"]
 
 # Options that the commands of all queries have, and their help -----------------------------------
 
@@ -257,16 +257,17 @@ def _source(query: Query, words: list[str], delimiter: str | None = None) -> Any
     if query.sources and all(equals and name in query.sources for name, equals, _ in named):
         found: dict[str, list[Any]] = {}
         for name, _, path in named:
-            found.setdefault(name, []).append(_readable(path, delimiter))
-        return {name: _together(paths, delimiter) for name, paths in found.items()}
+            found.setdefault(name, []).append(path)
+        return {name: together(paths, delimiter) for name, paths in found.items()}
     query.check_sources(None, example=" ".join(f"{name}=PATH" for name in query.sources))
-    return _together([_readable(word, delimiter) for word in words], delimiter)
+    return together(words, delimiter)
 
 
-def _together(paths: list[Any], delimiter: str | None) -> Any:
+def together(words: Sequence[str], delimiter: str | None = None) -> Any:
     """Several paths as one source; a shell that expands a pattern sorts 10 before 2."""
     from skyband.embedded.sources import FileSet
 
+    paths = [_readable(word, delimiter) for word in words]
     files = all(isinstance(path, str) for path in paths)
     if len(paths) == 1 and not (files and delimiter):
         return paths[0]
@@ -304,7 +305,7 @@ def _run_local(query: Query, source: Any, given: Mapping[str, Any], shape: Forma
                 console.print(line, soft_wrap=True)
         else:
             watch_live(answers, board.queries, given["pace"])
-        _report(board, source, None)
+        report(board, source, None)
         return
     import pyarrow as pa
 
@@ -322,7 +323,7 @@ def _run_local(query: Query, source: Any, given: Mapping[str, Any], shape: Forma
         took = clock() - began
         with writer(shape, given["output"], query) as out:
             out.write(pa.concat_tables([table.cast(tables[0].schema) for table in tables]))
-    _report(board, source, took, out, given["output"])
+    report(board, source, took, out, given["output"])
 
 
 def _flows(query: Query, source: Any, shape: Format) -> bool:
@@ -444,7 +445,7 @@ def _progress(source: Any) -> Iterator[Callable[[int], None]]:
         yield lambda rows: bar.update(task, completed=rows)
 
 
-def _report(
+def report(
     board: BoardSession,
     source: Any,
     took: float | None,

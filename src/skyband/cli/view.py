@@ -53,7 +53,7 @@ def span(start: Any, end: Any) -> str:
 
 def with_share(table: pa.Table, query: Query | None) -> pa.Table:
     """The table with each item's share of the total, if ``--share`` made it show totals."""
-    shown = () if query is None else (*query.groups, *query.key, *query.kept)
+    shown = (TOTAL,) if query is None else (*query.groups, *query.key, *query.kept)
     if TOTAL not in table.column_names or TOTAL in shown:
         return table
     value = table["value" if "value" in table.column_names else "count"]

@@ -34,6 +34,9 @@ def rank_on_spark(
     If ``schemas`` is given, the columns of each source are put there, and rows have their bounds.
     """
     engine = _engine()
+    from skyband.spark.ranking import at_once
+    from skyband.sql.statement import WHOLE
+
     settings = {
         "spark.log.level": "ERROR",
         "spark.ui.enabled": "false",
@@ -53,6 +56,8 @@ def rank_on_spark(
             schemas |= {name: frame.limit(0).toArrow().schema for name, frame in each.items()}
         promises = schemas is not None
         given: Any = {"changes": changes, "bounds": promises, "total": total}
+        if query.time == WHOLE:
+            read = at_once(read)
         answers = engine.rank(read, query, on_bad=on_bad, **given)
         table = answers.toArrow()
     except SkybandError:

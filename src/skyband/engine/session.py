@@ -223,6 +223,8 @@ class Session:
         self.rows = dict.fromkeys(COUNTS, 0)
         self.reason: str | None = None
         """Why the first bad or late row was left out."""
+        self.first_bad: str | None = None
+        """Why the first bad row was."""
         self._use_new_intake()
 
     def _use_new_intake(self) -> None:
@@ -328,6 +330,7 @@ class Session:
             refuse(faults)
         self.rows["rows_bad"] += faults.count
         self.reason = self.reason or faults.reasons[0]
+        self.first_bad = self.first_bad or faults.reasons[0]
 
     def by_source(self, data: Any) -> dict[str, Any]:
         """The batches by source; raises SchemaError if the queries cannot read them."""
@@ -385,7 +388,7 @@ class Session:
     def restart(self) -> None:
         """Forget all rows and columns, to read a source again from its beginning."""
         self.reset()
-        self.rows, self.reason = dict.fromkeys(COUNTS, 0), None
+        self.rows, self.reason, self.first_bad = dict.fromkeys(COUNTS, 0), None, None
 
     def start(self) -> Fold:
         """The fold, made at the first call, when columns are known."""

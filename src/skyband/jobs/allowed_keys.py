@@ -9,7 +9,17 @@ from typing import Any
 from skyband.errors import did_you_mean
 from skyband.jobs.secrets import FROM_ENV
 
-__all__ = ["DEAD_LETTERS", "ENGINES", "JOB", "METRICS", "SINKS", "SOURCES", "TRIGGER", "KeyTypes"]
+__all__ = [
+    "CARD",
+    "DEAD_LETTERS",
+    "ENGINES",
+    "JOB",
+    "METRICS",
+    "SINKS",
+    "SOURCES",
+    "TRIGGER",
+    "KeyTypes",
+]
 
 _NAMES = {
     str: "text",
@@ -82,6 +92,7 @@ JOB = KeyTypes(
     {"name": str, "checkpoint": str},
     {
         "engine": str,
+        "title": str,
         "query": dict,
         "queries": dict,
         "sink": dict,
@@ -100,6 +111,8 @@ JOB = KeyTypes(
         "spark": dict,
     },
 )
+CARD = KeyTypes(optional={"title": str, "unit": str, "wide": bool})
+"""How the board shows a query; these stand beside the query's own keys."""
 TRIGGER = KeyTypes(optional={"every": str, "once": bool, "close": bool})
 METRICS = KeyTypes({"port": int}, {"host": str})
 

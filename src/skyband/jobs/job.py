@@ -24,7 +24,7 @@ from skyband.window import (
     Window,
 )
 
-__all__ = ["Columns", "Job", "JobSection", "check_columns", "explain", "source_table"]
+__all__ = ["CardView", "Columns", "Job", "JobSection", "check_columns", "explain", "source_table"]
 
 Columns = Mapping[str, Mapping[str, str]]
 """What each source computes its columns from; empty if it has all columns as they are."""
@@ -42,6 +42,16 @@ class JobSection:
         found = self.settings.get(name)
         named = self.settings.get(f"{name}_env") if name in FROM_ENV else None
         return found if named is None else from_env(name, found, named)
+
+
+@dataclass(frozen=True)
+class CardView:
+    """How the board shows a query, as far as the job file says it."""
+
+    title: str | None = None
+    unit: str | None = None
+    """What the value is measured in that the answer is ranked by."""
+    wide: bool = False
 
 
 @dataclass(frozen=True)
@@ -74,6 +84,9 @@ class Job:
     spark: Mapping[str, str] = field(default_factory=dict)
     history: int = 1_000
     """How many windows of each query ``skyband serve`` keeps."""
+    title: str | None = None
+    """What the board calls the job; None for its name."""
+    cards: Mapping[str, CardView] = field(default_factory=dict)
 
     @property
     def asked(self) -> Query | Mapping[str, Query]:

@@ -16,7 +16,7 @@ import numpy as np
 
 from skyband import registry
 from skyband.errors import QueryError, SchemaError, did_you_mean
-from skyband.query.checks import column, columns, conditions, counts, one_of, time_form
+from skyband.query.checks import TIES, column, columns, conditions, counts, one_of, time_form
 from skyband.query.expressions import Node, conditions_of
 from skyband.query.plain_values import FUNCTION, IDENTITY, WINDOWS, is_function, name_of, plain
 from skyband.window import (
@@ -373,6 +373,34 @@ class Query:
     def tied_by(self) -> str | None:
         """The answer column in which equal values share a rank; None if ranks are not shared."""
         return None
+
+    @property
+    def most_rows(self) -> int | None:
+        """How many rows an answer may have that also shows what ties with the k-th; else None."""
+        if getattr(self, "ties", None) != "all":
+            return None
+        most: int | None = self.most  # type: ignore[attr-defined]
+        return 10 * self.k if most is None else most  # type: ignore[attr-defined]
+
+    def _validate_ties(self, *others: str) -> None:
+        """Check ``ties`` and ``most``; ``others`` do not go together with all ties."""
+        query: Any = self
+        one_of("ties", query.ties, TIES)
+        counts(self, "most", optional=True)
+        if query.ties != "all":
+            if query.most is not None:
+                raise QueryError("most= does nothing without ties='all'; leave it out")
+            return
+        if query.most is not None and query.most < query.k:
+            raise QueryError(f"most ({query.most}) must be at least k ({query.k})")
+        if self.window.sort == "decay":
+            raise QueryError(
+                "over a DecayWindow values hardly ever tie, so ties='all' is refused; use "
+                "ties='share'"
+            )
+        for name in others:
+            if getattr(self, name) not in (None, False):
+                raise QueryError(f"{name}= and ties='all' do not go together; leave out {name}=")
 
     @property
     def conditions(self) -> tuple[Node, ...]:

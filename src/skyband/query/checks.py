@@ -31,8 +31,9 @@ __all__ = [
 
 
 _FORM = {"column", "format", "unit"}
-TIES = ("rank", "share")
-"""How equal values are ranked: every row has a rank of its own, or they share one."""
+TIES = ("rank", "share", "all")
+"""How equal values are ranked: every row has a rank of its own, or they share one; with "all", the
+answer also has the rows that tie with the k-th."""
 ISO = "iso"
 """The ``time_format`` of ISO 8601."""
 

@@ -77,11 +77,12 @@ class SparkPage(Page):
     status: ReportedStatus
 
     def __init__(self, job: Job, schemas: Schemas, folder: Path) -> None:
-        super().__init__(job.queries, schemas, folder, job.on_bad, job.history)
+        super().__init__(job.queries, schemas, folder, job.on_bad, job.history, cards=job.cards)
         self.title = job.name
         self.folder = folder
         self.number = self.history.last
         self.status = ReportedStatus(self.queries, self.schemas)
+        self.status.files = all(each.kind == "files" for each in job.sources.values())
         self.stats = {job.name: _counts(Report(-1, 0))}
         self._last = {name: self._load(name) for name in job.queries}
         """The last answer of each query, in which what moved since is looked up."""
@@ -223,7 +224,7 @@ class _Following:
             log.error("the job on Spark stopped: %s", problem)
         else:
             if self.shown is not None:
-                self.shown.status.troubles.append("the job has ended")
+                self.shown.status.finished = True
         finally:
             self.known.set()
 

@@ -48,6 +48,10 @@ class Status:
         self.failure: str | None = None
         """Why rows that should come will not, if that is so."""
         self._forms: dict[str, TimeForm | None] = {}
+        self.finished = False
+        """Whether all there is was read, and nothing more is waited for."""
+        self.files = False
+        """Whether all rows are read from files: then it is no trouble that no more come."""
         self._axes = {source: self._axis(source) for source in schemas}
         self._rates: deque[tuple[float, int]] = deque()
         self._lock = Lock()
@@ -162,7 +166,7 @@ class Status:
     def _silence(self) -> list[str]:
         now = time.monotonic()
         last = max(self.heard.values(), default=self._began)
-        if now - last <= _QUIET:
+        if self.finished or self.files or now - last <= _QUIET:
             return []
         return [f"no rows {f'for {now - last:.0f} s' if self.heard else 'since the start'}"]
 

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from skyband.errors import EngineError, QueryError, SkybandError, how_to_install
@@ -34,8 +35,8 @@ class SqlText:
             where = problem.errors[0] if problem.errors else {}
             place = where.get("line"), where.get("col")
             token = next((t for t in self.tokens if (t.line, t.col) == place), self.tokens[0])
-            message = str(where.get("description", problem)).rstrip(".")
-            raise self.problem(token, message) from None
+            message = re.sub(r"( for| but got)? <.*", "", str(where.get("description", problem)))
+            raise self.problem(token, message.rstrip(".")) from None
         except glot.errors.TokenError as problem:
             raise QueryError(f"SQL: a text or a name has no end: {problem}") from None
         if len(found) != 1:
