@@ -60,12 +60,12 @@ SETTINGS: dict[str, list[dict[str, Any]]] = {
     ],
     "FusedTopK": [
         FUSED | {"k": 2},
-        FUSED | {"k": 1, "recurrences": 3, "combine": "min", "bounds": (0.0, 1.0)},
+        FUSED | {"k": 1, "recurrences": 3, "combine": "min", "parts": True},
         FUSED | {"k": 3, "combine": {"b": 0.5, "a": 2.0}, "bounds": {"a": (0, 1), "b": (-1, 2)}},
-        FUSED | {"k": 2, "combine": "max", "by": ("g",)},
+        FUSED | {"k": 2, "combine": "max", "by": ("g",), "parts": True},
         FUSED | {"k": 2, "combine": "product", "recurrences": 2, "by": ("g",)},
         FUSED | {"k": 2, "combine": _own_score},
-        FUSED | {"k": 2, "combine": "mean", "stream": None},
+        FUSED | {"k": 2, "combine": "mean", "stream": None, "parts": True},
         FUSED | {"k": 1, "recurrences": 2, "stream": None, "by": ("g",)},
     ],
     "Skyline": [

@@ -270,7 +270,7 @@ class Answer:
 
     @property
     def bounds(self) -> dict[str, Any]:
-        """The error bounds of an approximate answer."""
+        """The error bounds of an approximate answer; with all ties, how many rows were cut."""
         return {
             name: value[self._at].item() if isinstance(value, np.ndarray) else value
             for name, value in self._all.bounds.items()

@@ -22,7 +22,7 @@ __all__ = ["AnswerTable", "answer_html", "answer_text", "show"]
 
 _MOST = 20
 """Rows of a window that are shown; the table has them all."""
-_EDGES = ("window_start", "window_end")
+_EDGES = ("window_start", "window_end", REVISION)
 _MEASURES = ("gain", "ratio", "value", "count", "decayed", "topk_probability", "score")
 """Columns that answers are ranked by, where the query is not known."""
 _BAR = "rgba(90,130,230,.28)"
@@ -100,28 +100,23 @@ class AnswerTable:
 
 
 def _windows(table: pa.Table) -> list[pa.Table]:
-    """The rows of each window, in order; of each revision, if windows were corrected."""
+    """The rows of each window, in order."""
     if not table.num_rows:
         return []
     cuts = {0, table.num_rows}
-    for name in ("window_end", *([REVISION] if _revised(table) else [])):
-        values = table[name].combine_chunks()
-        changes = pc.indices_nonzero(pc.not_equal(values[1:], values[:-1]))
-        cuts |= {at + 1 for at in changes.to_pylist()}
+    for name in _EDGES[1:]:
+        if name in table.column_names:
+            values = table[name].combine_chunks()
+            changes = pc.indices_nonzero(pc.not_equal(values[1:], values[:-1])).to_pylist()
+            cuts.update(at + 1 for at in changes)
     return [table.slice(a, b - a) for a, b in pairwise(sorted(cuts))]
 
 
 def _span(window: pa.Table) -> str:
-    start, end = (window[name][0].as_py() for name in _EDGES)
-    return _interval(start, end, window[REVISION][0].as_py() if _revised(window) else 0)
+    return _interval(*(window[n][0].as_py() for n in _EDGES if n in window.column_names))
 
 
-def _revised(table: pa.Table) -> bool:
-    """Whether windows may be corrected; elsewhere, an input column may have that name."""
-    return bool(table.column_names[2:3] == [REVISION])
-
-
-def _interval(start: Any, end: Any, revision: int) -> str:
+def _interval(start: Any, end: Any, revision: int = 0) -> str:
     corrected = f", revision {revision}" if revision else ""
     return f"[{'…' if start is None else plain(start)}, {plain(end)}){corrected}"
 
@@ -192,8 +187,7 @@ def _side(numeric: bool) -> str:
 
 
 def _shown(table: pa.Table) -> pa.Table:
-    hidden = (*_EDGES, REVISION) if _revised(table) else _EDGES
-    return table.select([n for n in table.column_names if n not in hidden]).slice(0, _MOST)
+    return table.select([n for n in table.column_names if n not in _EDGES]).slice(0, _MOST)
 
 
 def _numeric(table: pa.Table) -> set[str]:

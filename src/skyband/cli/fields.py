@@ -57,6 +57,7 @@ HELP = {
     "order": "gain, or ratio (--against).",
     "prefer": "Columns or expressions and what to prefer in each: min, max or diff.",
     "proof": "Whether to show if each item certainly belongs into the answer.",
+    "parts": "Show the value that each stream has of an object.",
     "probability": "Column or expression with the probability that a row exists.",
     "most": "Most rows of an answer with --ties all (10 k if not given).",
     "recurrences": "Most live reports of one object in one stream, or 'estimate'.",
@@ -134,9 +135,12 @@ def window_of(
     revise: str | None = None,
 ) -> Window | dict[str, TimeWindow]:
     """The window that the options of a command describe, or the window of each source."""
-    if [size, count, half_life, since].count(None) != 3:
+    lengths = {"--window": size, "--count": count, "--half-life": half_life, "--since": since}
+    several = [flag for flag, length in lengths.items() if length is not None]
+    if len(several) != 1:
+        two = f"you gave two windows, {' and '.join(several[:2])}; " if several else ""
         more = [text for sort, text in _UNSIZED.items() if registry.algorithms(kind.kind, sort)]
-        raise QueryError(_GIVE + (". Or give " + ", or ".join(more)) * bool(more))
+        raise QueryError(two + _GIVE + (". Or give " + ", or ".join(more)) * bool(more))
     if zone is not None and size is None:
         raise QueryError("--zone works only with --window, whose days it sets; leave it out")
     if revise is not None and size is None:

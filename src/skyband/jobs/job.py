@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from skyband import registry
 from skyband.engine.explain import sharing_of
 from skyband.errors import EngineError
 from skyband.jobs.checks import read_by_workers
@@ -217,7 +218,7 @@ def _shards(job: Job) -> str:
 def _explain_query(job: Job, name: str, shards: str) -> list[str]:
     query, window = job.queries[name], job.queries[name].window
     lines = [
-        f"  query  {query.kind} by {query.algorithm or 'the algorithm that measures best'}, "
+        f"  query  {query.kind} by {registry.choose(query)}, "
         f"{_over(window)}" + (f", by {', '.join(query.groups)}" if query.groups else ""),
         f"  panes  {window.panes.per_window} per window, {window.panes.per_slide} per slide; "
         f"summaries are made where the rows are",

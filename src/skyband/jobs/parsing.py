@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from skyband.errors import QueryError, SchemaError, SkybandError
+from skyband.errors import QueryError, SchemaError, SkybandError, did_you_mean
 from skyband.jobs.allowed_keys import (
     CARD,
     DEAD_LETTERS,
@@ -75,7 +75,8 @@ def read_query(table: str, told: Mapping[str, Any], problems: Problems) -> Query
     listed = ", ".join(sorted(known))
     given = {name: value for name, value in told.items() if name != "kind"}
     for name in [name for name in given if name not in known]:
-        found.append((table, f"[{table}] has no key {name!r}; {kind} has {listed}"))
+        meant = did_you_mean(name, known)
+        found.append((table, f"[{table}] has no key {name!r}; {kind} has {listed}{meant}"))
         del given[name]
     for name, each in known.items():
         if name not in given and name != "window" and _required(each):

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from skyband import registry
-from skyband.errors import QueryError, SchemaError
+from skyband.errors import QueryError, SchemaError, did_you_mean
 from skyband.query.checks import TIES, column, columns, conditions, counts, one_of, time_form
 from skyband.query.expressions import Node, conditions_of
 from skyband.query.plain_values import FUNCTION, IDENTITY, WINDOWS, is_function, name_of, plain
@@ -264,7 +264,7 @@ class Query:
         if self.algorithm is not None and self.algorithm not in known:
             raise QueryError(
                 f"{self.kind} has no algorithm {self.algorithm!r}{self._over}; "
-                f"choose one of {', '.join(known)} or None"
+                f"choose one of {', '.join(known)} or None{did_you_mean(self.algorithm, known)}"
             )
         self._validate()
         if self.algorithm is not None and not self.answered_by(self.algorithm):
@@ -332,7 +332,7 @@ class Query:
                 more = f"; it belongs to {', '.join(takers)}" if takers else ""
                 raise QueryError(
                     f"{chosen}{_why(self)} has no option {name!r}{more}. The options of {chosen} "
-                    f"are: {', '.join(has) or 'none'}"
+                    f"are: {', '.join(has) or 'none'}{did_you_mean(name, has)}"
                 )
             if name in self.idle_options(vars(self)):
                 raise QueryError(f"the option {name!r} does nothing for this query; leave it out")
@@ -480,7 +480,8 @@ class Query:
         given = list(names)
         unknown = [name for name in given if name not in self.sources]
         if unknown:
-            raise SchemaError(f"unknown source {unknown[0]!r}; the query reads {listed}")
+            meant = did_you_mean(unknown[0], self.sources)
+            raise SchemaError(f"unknown source {unknown[0]!r}; the query reads {listed}{meant}")
         missing = [name for name in self.sources if name not in given]
         if whole and missing and (self.needs_mapping or not given):
             raise SchemaError(f"source {missing[0]!r} is missing; the query reads {listed}")
