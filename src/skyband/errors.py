@@ -14,6 +14,7 @@ Every message says what was found, what was expected and what to do about it.
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from types import TracebackType
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "SchemaError",
     "SkybandError",
     "SkybandWarning",
+    "did_you_mean",
     "how_to_install",
 ]
 
@@ -71,6 +73,19 @@ class DataError(SkybandError, ValueError):
 
 class EngineError(SkybandError, RuntimeError):
     """The engine, the snapshot or the machine cannot do what was asked."""
+
+
+def did_you_mean(name: object, known: Iterable[object]) -> str:
+    """The end of a message about a name that is not known: the one that is meant, if it is clear.
+
+    >>> did_you_mean("byts", ["ts", "bytes"])
+    ". Did you mean 'bytes'?"
+    """
+    from difflib import get_close_matches  # which a program without mistakes never needs
+
+    written = {str(each).lower(): str(each) for each in known}
+    close = get_close_matches(str(name).lower(), list(written), 1)
+    return f". Did you mean {written[close[0]]!r}?" if close else ""
 
 
 def how_to_install(extra: str) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from skyband.errors import QueryError
+from skyband.errors import QueryError, did_you_mean
 
 __all__ = [
     "Algorithm",
@@ -95,6 +95,7 @@ def load(kind: str, name: str) -> Any:
     if name not in table:
         raise QueryError(
             f"{kind} has no algorithm {name!r}; choose one of {', '.join(table)} or None"
+            f"{did_you_mean(name, table)}"
         )
     target = table[name].target
     if not isinstance(target, str):

@@ -132,13 +132,19 @@ def window_of(
     half_life: str | None = None,
     since: str | None = None,
     zone: str | None = None,
+    revise: str | None = None,
 ) -> Window | dict[str, TimeWindow]:
     """The window that the options of a command describe, or the window of each source."""
-    if [size, count, half_life, since].count(None) != 3:
+    lengths = {"--window": size, "--count": count, "--half-life": half_life, "--since": since}
+    several = [flag for flag, length in lengths.items() if length is not None]
+    if len(several) != 1:
+        two = f"you gave two windows, {' and '.join(several[:2])}; " if several else ""
         more = [text for sort, text in _UNSIZED.items() if registry.algorithms(kind.kind, sort)]
-        raise QueryError(_GIVE + (". Or give " + ", or ".join(more)) * bool(more))
+        raise QueryError(two + _GIVE + (". Or give " + ", or ".join(more)) * bool(more))
     if zone is not None and size is None:
         raise QueryError("--zone works only with --window, whose days it sets; leave it out")
+    if revise is not None and size is None:
+        raise QueryError("--revise works only with --window, whose answers it corrects")
     step = None if slide is None else _duration(slide)
     if count is not None:
         if lateness is not None or offset is not None:
@@ -158,7 +164,7 @@ def window_of(
             return LandmarkWindow(_slide(step), first, **given)
     assert size is not None
     with _named("--window"):
-        given |= {"zone": zone}
+        given |= {"zone": zone, "revise": None if revise is None else _duration(revise)}
         if "=" not in size:
             return TimeWindow(_duration(size), slide=step, **given)
         sizes = {name: str(each) for name, each in mapping_of("--window", size.split(",")).items()}
@@ -178,7 +184,7 @@ def _named(size: str) -> Iterator[None]:
         yield
     except QueryError as problem:
         parts = {"size": size, "half_life": size, "since": size}
-        parts |= {name: f"--{name}" for name in ("slide", "lateness", "offset", "zone")}
+        parts |= {name: f"--{name}" for name in ("slide", "lateness", "offset", "zone", "revise")}
         said = re.sub(r"^(\w+)\b", lambda m: parts.get(m[1], m[1]), str(problem))
         raise QueryError(said) from None
 

@@ -6,6 +6,7 @@ import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,7 +16,16 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from skyband import registry
-from skyband.cli.explain import Engine, Format, OnBad, explained, say, say_unmatched
+from skyband.cli.explain import (
+    Engine,
+    Format,
+    OnBad,
+    VerbCommand,
+    explained,
+    in_flags,
+    say,
+    say_unmatched,
+)
 from skyband.cli.fields import (
     algorithms_of,
     field_parameters,
@@ -99,6 +109,8 @@ def common_parameters(kind: type[Query]) -> list[inspect.Parameter]:
                 help="How often the window is answered. Default: its length."),
         _option("lateness", text, None, "--lateness", **window,
                 help="How far a row may be behind the latest one."),
+        _option("revise", text, None, "--revise", **window,
+                help="How much later a row may be and still correct answers."),
         _option("offset", text, None, "--offset", **window,
                 help="Shift of all windows, such as '15 minutes' past the hour."),
         _option("zone", text, None, "--zone", **window,
@@ -152,7 +164,9 @@ def _alert_flags(kind: type[Query]) -> tuple[str, ...]:
 def help_of(kind: type[Query]) -> str:
     """The text of a command, from the docstring of its query."""
     said = inspect.getdoc(kind) or ""
-    return said.partition(">>>")[0].strip().replace("``", "`")
+    first, _, rest = said.partition(">>>")[0].strip().partition("\n\n")
+    rest = in_flags(rest, [each.name for each in fields(kind)])
+    return f"{first.replace('``', '`')}\n\n{rest}".strip()
 
 
 def example_of(kind: type[Query]) -> str:
@@ -181,7 +195,7 @@ def add_verb(app: typer.Typer, kind: type[Query]) -> None:
     run = explained(verb)
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {p.name: p.annotation for p in parameters}
-    app.command(name, help=help_of(kind), epilog=example_of(kind))(run)
+    app.command(name, cls=VerbCommand, help=help_of(kind), epilog=example_of(kind))(run)
 
 
 # Running ------------------------------------------------------------------------------------------
@@ -191,7 +205,7 @@ def _run(kind: type[Query], given: dict[str, Any]) -> None:
     from skyband.cli.output import Picture, format_of, refuse_with_serve
 
     parts = ("window", "count", "slide", "lateness", "offset", "half_life", "since", "zone")
-    window = window_of(kind, *(given[name] for name in parts))
+    window = window_of(kind, *(given[name] for name in (*parts, "revise")))
     options = mapping_of("--option", given["option"] or ())
     query = query_of(kind, window, _own(kind, given), algorithm=given["algorithm"], options=options)
     given["alerts"] = _kinds(given["alerts"] or ())

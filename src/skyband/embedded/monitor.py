@@ -23,7 +23,7 @@ from skyband.embedded.snapshots import (
 from skyband.engine.board import BoardSession
 from skyband.engine.fold import folds_of
 from skyband.engine.session import ONLY, LateRows, Session, Workers, thread_count
-from skyband.errors import QueryError
+from skyband.errors import QueryError, did_you_mean
 from skyband.query import Query
 from skyband.query.board import Board, board_of
 from skyband.query.checks import one_of
@@ -194,7 +194,8 @@ class Monitor:
     def _known(self, name: object) -> str:
         if not isinstance(name, str) or name not in self.board.queries:
             known = ", ".join(repr(each) for each in self.board.queries)
-            raise QueryError(f"the board has no query {name!r}; name one of {known}")
+            meant = did_you_mean(name, self.board.queries)
+            raise QueryError(f"the board has no query {name!r}; name one of {known}{meant}")
         return name
 
     def stats(self) -> dict[str, Any]:

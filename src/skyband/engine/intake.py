@@ -34,7 +34,7 @@ from skyband.data.order import is_sorted
 from skyband.data.row_filter import RowFilter
 from skyband.data.time_forms import TimeForm
 from skyband.engine.placement import ReadBatch
-from skyband.errors import DataError, QueryError, SchemaError
+from skyband.errors import DataError, QueryError, SchemaError, did_you_mean
 from skyband.query.base import Query
 from skyband.query.expressions import Call, columns_of, parse
 
@@ -191,6 +191,7 @@ def check_somewhere(
             if name not in there:
                 raise SchemaError(
                     f"where: no source has a column {name!r}; their columns are: {', '.join(there)}"
+                    f"{did_you_mean(name, there)}"
                 )
         if not any(set(schema.names).issuperset(names) for schema in known.values()):
             raise SchemaError(
@@ -214,7 +215,7 @@ def _computed(query: Query, schema: pa.Schema) -> list[ComputedColumn]:
             shown = text if len(text) <= _LONG else f"{text[:_LONG]}..."
             raise SchemaError(
                 f"column {shown!r} is missing, and it is no expression either: {problem}; the "
-                f"columns are: {there}"
+                f"columns are: {there}{did_you_mean(text, schema.names)}"
             ) from None
         columns = columns_of(node)
         elsewhere = query.needs_mapping and set(columns) - set(schema.names)
@@ -277,7 +278,10 @@ class Intake:
             for name in self.query.groups:
                 if schema.get_field_index(name) < 0:
                     there = ", ".join(schema.names)
-                    raise SchemaError(f"by column {name!r} is missing; the columns are: {there}")
+                    meant = did_you_mean(name, schema.names)
+                    raise SchemaError(
+                        f"by column {name!r} is missing; the columns are: {there}{meant}"
+                    )
             source_filter = self._filter_of(source, schema)
             needed = self.synopsis.bind(source, source_filter.wide(schema))
             names = source_filter.inputs(needed.names)

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from skyband.errors import QueryError, SchemaError, SkybandError
+from skyband.errors import QueryError, SchemaError, SkybandError, did_you_mean
 from skyband.jobs.allowed_keys import (
     CARD,
     DEAD_LETTERS,
@@ -75,7 +75,8 @@ def read_query(table: str, told: Mapping[str, Any], problems: Problems) -> Query
     listed = ", ".join(sorted(known))
     given = {name: value for name, value in told.items() if name != "kind"}
     for name in [name for name in given if name not in known]:
-        found.append((table, f"[{table}] has no key {name!r}; {kind} has {listed}"))
+        meant = did_you_mean(name, known)
+        found.append((table, f"[{table}] has no key {name!r}; {kind} has {listed}{meant}"))
         del given[name]
     for name, each in known.items():
         if name not in given and name != "window" and _required(each):
@@ -188,7 +189,7 @@ def _window(table: str, told: Any, problems: Problems) -> Window | None:
         return None
     first = "count" if "count" in told else next((name for name in _KINDS if name in told), "size")
     names = [first, "slide"] if first == "count" else [first, "slide", "lateness", "offset"]
-    names += ["zone"] * (first == "size")
+    names += ["zone", "revise"] * (first == "size")
     other = " (or count, half_life or since in place of size)" if first == "size" else ""
     listed = f"its keys are {', '.join(names)}{other}"
     found = [f"{where} has no key {name!r}; {listed}" for name in told if name not in names]

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from skyband import registry
-from skyband.errors import QueryError, SchemaError
+from skyband.errors import QueryError, SchemaError, did_you_mean
 from skyband.query.checks import TIES, column, columns, conditions, counts, one_of, time_form
 from skyband.query.expressions import Node, conditions_of
 from skyband.query.plain_values import FUNCTION, IDENTITY, WINDOWS, is_function, name_of, plain
@@ -28,6 +28,7 @@ from skyband.window import (
 __all__ = [
     "KINDS",
     "NAME",
+    "REVISION",
     "Query",
     "check_query",
     "function_identity",
@@ -197,6 +198,8 @@ def _library_name(value: Any, package: str) -> str | None:
 Wanted = Any
 """A value that ``where`` asks for: text, a number, a boolean, a time."""
 RESERVED = ("window_start", "window_end", "rank")
+REVISION = "revision"
+"""The column that says how often a window was corrected, where late rows may correct it."""
 KINDS: dict[str, type[Query]] = {}
 """Every kind of query, by name."""
 
@@ -261,7 +264,7 @@ class Query:
         if self.algorithm is not None and self.algorithm not in known:
             raise QueryError(
                 f"{self.kind} has no algorithm {self.algorithm!r}{self._over}; "
-                f"choose one of {', '.join(known)} or None"
+                f"choose one of {', '.join(known)} or None{did_you_mean(self.algorithm, known)}"
             )
         self._validate()
         if self.algorithm is not None and not self.answered_by(self.algorithm):
@@ -329,7 +332,7 @@ class Query:
                 more = f"; it belongs to {', '.join(takers)}" if takers else ""
                 raise QueryError(
                     f"{chosen}{_why(self)} has no option {name!r}{more}. The options of {chosen} "
-                    f"are: {', '.join(has) or 'none'}"
+                    f"are: {', '.join(has) or 'none'}{did_you_mean(name, has)}"
                 )
             if name in self.idle_options(vars(self)):
                 raise QueryError(f"the option {name!r} does nothing for this query; leave it out")
@@ -423,11 +426,25 @@ class Query:
         shown = {*self.groups, *self.shown(names), *self.kept}
         return tuple(name for name in names if name in shown)
 
+    @property
+    def window_columns(self) -> tuple[str, ...]:
+        """The columns that say of which window a row of an answer is; an answer begins with them.
+
+        Its corrections are told apart by the last one, if late rows may correct it.
+        """
+        revised = self.window.revise_ticks is not None
+        return (*RESERVED[:2], *([REVISION] if revised else []))
+
+    @property
+    def reserved(self) -> tuple[str, ...]:
+        """Names of answer columns that no input column may have."""
+        return (*self.window_columns, RESERVED[2], *self.extra_columns)
+
     def answer_names(self, seen: Sequence[str] = ()) -> tuple[str, ...]:
         """Names of an answer's columns, for use when their types are not known."""
         rank = RESERVED[2:] if self.ranked else ()
         shown = (*self.shown(seen), *self.extra_columns, *self.kept)
-        names = (*RESERVED[:2], *self.groups, *rank, *shown)
+        names = (*self.window_columns, *self.groups, *rank, *shown)
         return tuple(dict.fromkeys(name for name in names if name is not None))
 
     @property
@@ -463,7 +480,8 @@ class Query:
         given = list(names)
         unknown = [name for name in given if name not in self.sources]
         if unknown:
-            raise SchemaError(f"unknown source {unknown[0]!r}; the query reads {listed}")
+            meant = did_you_mean(unknown[0], self.sources)
+            raise SchemaError(f"unknown source {unknown[0]!r}; the query reads {listed}{meant}")
         missing = [name for name in self.sources if name not in given]
         if whole and missing and (self.needs_mapping or not given):
             raise SchemaError(f"source {missing[0]!r} is missing; the query reads {listed}")

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from skyband.errors import QueryError
+from skyband.errors import QueryError, did_you_mean
 from skyband.query.expressions import parse_condition
 
 __all__ = [
@@ -41,7 +41,8 @@ ISO = "iso"
 def one_of(name: str, value: object, known: Sequence[str]) -> None:
     """Check that a value is one of the known ones."""
     if value not in known:
-        raise QueryError(f"{name} must be one of {', '.join(known)}, not {value!r}")
+        meant = did_you_mean(value, known)
+        raise QueryError(f"{name} must be one of {', '.join(known)}, not {value!r}{meant}")
 
 
 def flag(name: str, value: object) -> None:
