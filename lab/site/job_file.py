@@ -30,6 +30,7 @@ MEANINGS = {
     "dsn_env": "environment variable with that text, so that no password stands in the file",
     "engine": "`local` or `spark`",
     "every": "how often a batch is read, such as `10 seconds`",
+    "delimiter": "what separates the fields of CSV, such as `;`",
     "files_per_batch": "how many files a batch takes",
     "format": "format of the files or messages; by default from the file extension",
     "headers": "HTTP headers to send",
@@ -64,10 +65,13 @@ MEANINGS = {
     "storage": "settings of the file system",
     "table": "name of the table",
     "timeout": "how long a delivery may take",
+    "title": "what the board calls it",
     "topic": "Kafka topic",
     "trigger": "when batches are read",
     "undelivered": "file for messages that were not accepted",
+    "unit": "what the values of the ranking are measured in; `bytes` gives MB and GB",
     "url": "address to post to",
+    "wide": "show it over two columns",
     "writer": "`spark` sends with Spark's own Kafka client",
 }
 """What a key means, wherever it stands."""
@@ -124,6 +128,7 @@ def _kinds(title: str, word: str, every: Mapping[str, KeyTypes]) -> Iterator[str
 
 
 def _queries() -> Iterator[str]:
+    yield from ("", "How the [board](../serve.md) shows a query:", "", *_table(keys.CARD))
     for name, kind in KINDS.items():
         yield from ("", f"## {name}", "", "| key | needed | default |", "|---|---|---|")
         for each in fields(kind):

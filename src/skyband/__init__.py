@@ -34,6 +34,7 @@ from skyband.window import CountWindow, DecayWindow, LandmarkWindow, TimeWindow
 
 if TYPE_CHECKING:
     from skyband.answers.answer import Answer, Position
+    from skyband.answers.show import show
     from skyband.embedded.live_view import live
     from skyband.embedded.monitor import Monitor
     from skyband.embedded.run import rank, watch
@@ -68,6 +69,7 @@ __all__ = [
     "explain",
     "live",
     "rank",
+    "show",
     "sql",
     "watch",
 ]
@@ -82,6 +84,7 @@ _ENGINES = {
     "explain": "skyband.engine.explain",
     "live": "skyband.embedded.live_view",
     "rank": "skyband.embedded.run",
+    "show": "skyband.answers.show",
     "watch": "skyband.embedded.run",
 }
 

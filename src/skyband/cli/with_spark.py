@@ -83,11 +83,12 @@ def _engine() -> Any:
 
 def _read(session: Any, paths: str | FileSet) -> Any:
     """Files of one kind as a DataFrame."""
-    from skyband.embedded.sources import READERS, paths_of
+    from skyband.embedded.sources import format_of, paths_of
+    from skyband.embedded.text_files import ending_of
 
     words = [paths] if isinstance(paths, str) else paths.words
     files = [path.resolve() for word in words for path in paths_of(word)]
-    kinds = {READERS.get(path.suffix.lower(), path.suffix) for path in files}
+    kinds = {format_of(path) for path in files}
     if len(kinds) > 1 or not kinds <= {"parquet", "csv", "json"}:
         found = ", ".join(sorted({path.suffix for path in files}))
         raise EngineError(
@@ -96,8 +97,9 @@ def _read(session: Any, paths: str | FileSet) -> Any:
     (kind,) = kinds
     reader = session.read
     if kind == "csv":
-        tabs = Path(files[0]).suffix.lower() == ".tsv"
-        reader = reader.options(header=True, inferSchema=True, sep="\t" if tabs else ",")
+        given = None if isinstance(paths, str) else paths.delimiter
+        sep = given or ("\t" if ending_of(Path(files[0])) == ".tsv" else ",")
+        reader = reader.options(header=True, inferSchema=True, sep=sep)
     elif kind == "json":
         reader = reader.options(inferTimestamp=True)  # as the embedded engine does
     return reader.format(kind).load([str(path) for path in files])

@@ -11,8 +11,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from skyband.errors import QueryError, SchemaError, SkybandError
+from skyband.errors import QueryError, SchemaError, SkybandError, did_you_mean
 from skyband.jobs.allowed_keys import (
+    CARD,
     DEAD_LETTERS,
     ENGINES,
     JOB,
@@ -29,7 +30,7 @@ from skyband.jobs.checks import (
     check_query,
     job_checks,
 )
-from skyband.jobs.job import Job, JobSection, source_table
+from skyband.jobs.job import CardView, Job, JobSection, source_table
 from skyband.jobs.ready import file_checks, ready_checks
 from skyband.query import Query
 from skyband.query.base import KINDS
@@ -74,7 +75,8 @@ def read_query(table: str, told: Mapping[str, Any], problems: Problems) -> Query
     listed = ", ".join(sorted(known))
     given = {name: value for name, value in told.items() if name != "kind"}
     for name in [name for name in given if name not in known]:
-        found.append((table, f"[{table}] has no key {name!r}; {kind} has {listed}"))
+        meant = did_you_mean(name, known)
+        found.append((table, f"[{table}] has no key {name!r}; {kind} has {listed}{meant}"))
         del given[name]
     for name, each in known.items():
         if name not in given and name != "window" and _required(each):
@@ -187,7 +189,7 @@ def _window(table: str, told: Any, problems: Problems) -> Window | None:
         return None
     first = "count" if "count" in told else next((name for name in _KINDS if name in told), "size")
     names = [first, "slide"] if first == "count" else [first, "slide", "lateness", "offset"]
-    names += ["zone"] * (first == "size")
+    names += ["zone", "revise"] * (first == "size")
     other = " (or count, half_life or since in place of size)" if first == "size" else ""
     listed = f"its keys are {', '.join(names)}{other}"
     found = [f"{where} has no key {name!r}; {listed}" for name in told if name not in names]
@@ -367,7 +369,7 @@ class _Parsing:
         """
         self._keys(JOB, "the job", "", told)
         sources = self._sources(told)
-        queries, sinks = self._queries(told)
+        queries, sinks, cards = self._queries(told)
         self._check_sources(told, queries)
         trigger = told.get("trigger", {})
         if self._keys(TRIGGER, "[trigger]", "trigger", trigger):
@@ -390,6 +392,7 @@ class _Parsing:
             "queries": queries,
             "sources": sources,
             "sinks": sinks,
+            "cards": cards,
             "alone": "query" in told,
             "trigger": trigger if isinstance(trigger, Mapping) else {},
             "metrics": metrics if whole else {},
@@ -456,14 +459,17 @@ class _Parsing:
                 text = f"no query reads [sources.{name}]; they read {known}"
                 self.problems.append((f"sources.{name}", text))
 
-    def _queries(self, told: Mapping[str, Any]) -> tuple[dict[str, Query], dict[str, JobSection]]:
-        """The queries of a job and their sinks."""
+    def _queries(
+        self, told: Mapping[str, Any]
+    ) -> tuple[dict[str, Query], dict[str, JobSection], dict[str, CardView]]:
+        """The queries of a job, their sinks, and how they are shown."""
         queries: dict[str, Query] = {}
         sinks: dict[str, JobSection] = {}
+        cards: dict[str, CardView] = {}
         if ("query" in told) == ("queries" in told):
             text = "give one [query], or several as [queries.NAME], but not both"
             self.problems.append(("query", text))
-            return queries, sinks
+            return queries, sinks, cards
         alone = "query" in told
         given = {str(told.get("name")): told["query"]} if alone else told["queries"]
         if not given:
@@ -478,11 +484,15 @@ class _Parsing:
             own = not alone and "sink" in each
             place, sink = (f"{table}.sink", each["sink"]) if own else ("sink", shared)
             section = self._section(place, sink, SINKS, SINK_CHECKS)
-            settings = {key: each[key] for key in each if alone or key != "sink"}
+            shown = {key: each[key] for key in CARD.known if key in each}
+            self._keys(CARD, f"[{table}]", table, shown)
+            cards[name] = CardView(**CARD.good(shown))
+            taken = set(shown) if alone else {*shown, "sink"}
+            settings = {key: value for key, value in each.items() if key not in taken}
             query = read_query(table, settings, self.problems)
             if section is not None and query is not None:
                 queries[name], sinks[name] = query, section
-        return queries, sinks
+        return queries, sinks, cards
 
     def _section(
         self,

@@ -228,12 +228,18 @@ def _check_alike(queries: Mapping[str, Query], sources: list[Any]) -> None:
                 continue  # no query reads it, which is an error when the query is bound
             if len(queries) == 1 or (source is not None and not query.sources):
                 continue
-            time, wanted = query.time_of(source), queries[first].time_of(source)
+            time, wanted = (
+                (each.time_of(source), each.time_format, each.time_unit)
+                for each in (query, queries[first])
+            )
             if time != wanted:
+                times = f"time={time[0]!r} and query {first!r} has time={wanted[0]!r}"
+                if time[0] == wanted[0]:
+                    times = f"another time_format or time_unit than query {first!r}"
                 raise EngineError(
-                    f"query {name!r} has time={time!r} and query {first!r} has time={wanted!r}: on "
-                    "Spark all queries of a board read one time column per source, because a "
-                    "Spark query has one watermark; rank this query by itself"
+                    f"query {name!r} has {times}: on Spark all queries of a board read one time "
+                    "column per source, because a Spark query has one watermark; rank this query "
+                    "by itself"
                 )
 
 

@@ -218,6 +218,8 @@ class LocalJob:
         """The last batch, and how many answers and unread records there were up to it."""
         self.rows = dict.fromkeys(self.sources, 0)
         """The rows of each source."""
+        self.first_unread: str | None = None
+        """Why the first record could not be read, or taken by any query."""
         self.renumbered = False
         """Whether answers have other numbers than before, because the queries are others."""
         self.monitor = Monitor(job.asked, on_bad=job.on_bad)
@@ -430,7 +432,11 @@ class LocalJob:
                 outcome.answers, refused, late = self._push(batch, table, parted)
                 self._stats = self._counted()
             outcome.letters = self._letters_of(batch, table, refused, late, before)
-            lost = len(batch.unread) if batch.rows else self.sources[name].unread().num_rows
+            unread = self.sources[name].unread()
+            lost = len(batch.unread) if batch.rows else unread.num_rows
+            first = (batch.unread if batch.rows else unread.slice(0, 1).to_pylist())[:1]
+            why = [*(each["reason"] for each in first), *refused.values()]
+            self.first_unread = self.first_unread or next(iter(why), None)
             self.unread += lost + len(refused)
             self.progress.unread += lost + len(refused)
             self.places[name] = batch.end
@@ -617,6 +623,11 @@ class LocalJob:
             name: {**each, **{what: each[what] + lost for what in more}}
             for name, each in self._stats.items()
         }
+
+    @property
+    def first_bad(self) -> dict[str, str | None]:
+        """Why the first bad row of each query was, since the start."""
+        return {n: self.session_of(n).first_bad or self.first_unread for n in self.job.queries}
 
     # State -------------------------------------------------------------------------------------
 
