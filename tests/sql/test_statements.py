@@ -82,6 +82,9 @@ BECOMES = {
         "not host is null) and ok = true"
     ),
     f"SELECT host, COUNT(*) {GROUPED} QUALIFY {NUMBER.format('COUNT(*)')} <= 2": hitters(),
+    f"SELECT host, COUNT(*) {GROUPED} QUALIFY RANK() {OVER.format('COUNT(*)')} <= 2": hitters(
+        ties="all"
+    ),
     f"SELECT host, SUM(bytes), COUNT(*) n {GROUPED} QUALIFY {NUMBER.format('SUM(bytes)')} < 3": (
         hitters(weight="bytes", aggregate="sum")
     ),
@@ -157,6 +160,13 @@ def test_without_a_window_a_table_is_ranked_as_a_whole() -> None:
         rows(text)
     assert rows(text.replace("RANK", "ROW_NUMBER").replace("BY s", "BY s DESC")) == [("a", 9)]
     assert rows("SELECT host FROM flows SKYLINE OF bytes MAX, ts MIN") == [("a",), ("c",)]
+
+
+def test_a_rank_shows_all_that_tie_however_many() -> None:
+    table = pa.table({"ts": [0] * 50, "host": ["a"] * 50, "bytes": [3] * 49 + [4]})
+    text = "SELECT bytes FROM TUMBLE(flows, ts, 10) QUALIFY RANK() " + OVER.format("bytes")
+    assert rows(f"{text} <= 2", table) == [(4,), *[(3,)] * 49]
+    assert rows(f"{text} <= 1", table) == [(4,)]
 
 
 @pytest.mark.parametrize("kind", ["batches", "path", "reader"])

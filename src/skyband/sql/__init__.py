@@ -70,7 +70,7 @@ def bound(text: str, sources: Mapping[str, Any]) -> tuple[Statement, Any]:
     first = next(batches, None)
     if not (is_table(source) or is_files(source)):
         source = batches if first is None else chain([first], batches)
-    statement = read_statement(text, None if first is None else first.column_names)
+    statement = read_statement(text, None if first is None else first.column_names, True)
     if statement.query.time == WHOLE:  # all rows have the same time
         batches = batches_of(source)
         source = (each.append_column(WHOLE, pa.repeat(0, len(each))) for each in batches)

@@ -49,6 +49,7 @@ class Numbering:
     largest: bool
 
 
+Known: TypeAlias = Sequence[str] | None
 Names: TypeAlias = tuple[str, ...]
 Meaning: TypeAlias = str | Scalar | GroupValue | Numbering
 """What a column holds; a text is the start or the end of the window."""
@@ -84,14 +85,14 @@ class Statement:
     open: bool  # the columns of the table, which are not known, decide what SELECT * shows
 
 
-def read_statement(text: str, columns: Sequence[str] | None = None) -> Statement:
-    """A statement as a query; ``columns`` are those of its table, if they are known."""
-    return _Reader(SqlText(text), columns).statement()
+def read_statement(text: str, columns: Known = None, ends: bool = False) -> Statement:
+    """A statement as a query; ``columns`` are those of its table, ``ends`` that it is finite."""
+    return _Reader(SqlText(text), columns, ends).statement()
 
 
 class _Reader:
-    def __init__(self, text: SqlText, columns: Sequence[str] | None) -> None:
-        self.text, self.problem, self.known = text, text.problem, columns
+    def __init__(self, text: SqlText, columns: Known, ends: bool) -> None:
+        self.text, self.problem, self.known, self.ends = text, text.problem, columns, ends
         self.ranking: Numbering | None = None
         self.k: int | None = None
 
@@ -334,6 +335,7 @@ class _Reader:
         value, columns = ranking.value, relation.columns.values()
         of = value if isinstance(value, Scalar) else value.of
         settings: dict[str, Any] = {"k": self.k, "by": ranking.groups, "ties": ranking.ties}
+        settings |= {"most": 2**31 - 1} if ranking.ties == "all" and self.ends else {}
         if isinstance(value, Scalar):
             shown = {*ranking.groups, value.text, relation.time, None}
             names = dict.fromkeys(each.column for each in columns if isinstance(each, Scalar))

@@ -38,8 +38,7 @@ class SqlText:
             raise QueryError(f"SQL: a text or a name has no end: {problem}") from None
         if len(found) != 1:
             raise QueryError(f"give one SELECT statement, not {len(found) or 'an empty text'}")
-        self.statement: Any = found[0]
-        self.words = words
+        self.statement, self.words = found[0], words
 
     def check_whole(self) -> None:
         """Refuse what the parser passed over or made up, such as one of two commas."""
