@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
+import numpy as np
+
 from lab.experiments.fsw_paper import CLAIMS
 from lab.experiments.fsw_remarks import remarks
 from lab.experiments.fsw_runs import LABELS, Cells, Found, precision_of, work
@@ -118,17 +120,56 @@ def _precision(found: Found) -> list[Finding]:
                 for i, data in enumerate(both)
             ),
         ),
+        Finding(
+            "month-stable",
+            {
+                f"{c}, {LABELS[n]}": _deviation(found, c, "fsw") >= _deviation(found, c, n)
+                for c in texts if c.endswith("month") for n in found[c] if n not in ("fsw", "exact")
+            },
+            "; ".join(
+                f"{c}, deviation: " + ", ".join(
+                    f"{LABELS[n]} {100 * _deviation(found, c, n):.1f}" for n in found[c]
+                    if n != "exact"
+                )
+                for c in texts if c.endswith("month")
+            ),
+        ),
         *_precision_of_logs(found),
     ]  # fmt: skip
+
+
+def _deviation(found: Found, case: str, name: str) -> float:
+    return found[case][name].deviation or 0.0
+
+
+def _weekend(found: Found) -> Finding:
+    """Precision of the windows of a day, at weekends and in the week."""
+    runs = found.get("osdf-day", {})
+    parted = {
+        name: [[p for p, off in zip(each.precision, each.weekend, strict=True) if off is on]
+               for on in (True, False)]
+        for name, each in runs.items()
+        if name != "exact"
+    }  # fmt: skip
+    means = {
+        name: (float(np.mean(off)), float(np.mean(on))) for name, (off, on) in parted.items()
+        if off and on
+    }  # fmt: skip
+    told = ", ".join(
+        f"{LABELS[n]} {100 * off:.1f} at weekends and {100 * on:.1f} in the week"
+        for n, (off, on) in means.items()
+    )
+    return Finding("weekend", {LABELS[n]: off > on for n, (off, on) in means.items()}, told)
 
 
 def _precision_of_logs(found: Found) -> list[Finding]:
     """Precision on logs; and, last, whether a window ever helps on any of the data."""
     p = partial(precision_of, found)
     logs = _logs(found)
-    deviation = {c: {n: found[c][n].deviation or 0.0 for n in found[c]} for c in found}
+    deviation = {c: {n: _deviation(found, c, n) for n in found[c]} for c in found}
     sketches = {c: [n for n in found[c] if n != "exact"] for c in found}
     return [
+        _weekend(found),
         Finding(
             "log-fsp",
             {c: p(c, "fsp") >= p(c, "fss") for c in logs},

@@ -56,6 +56,8 @@ class Measured:
     """The share of all rows whose place is proven."""
     per_window: int
     """Panes of a window."""
+    weekend: Sequence[bool] = ()
+    """For each window, whether its middle is on a Saturday or a Sunday."""
 
     @property
     def deviation(self) -> float | None:
@@ -180,13 +182,23 @@ def run(case: Case, progress: Progress) -> dict[str, Measured]:
     progress(f"{case.title}: exact")
     tables, stats, most, _ = _answers(case, "exact", 4 * K, {})
     truth = [_truth(table, case.item) for table in tables]
+    weekend = [_at_weekend(table, case) for table in tables]
     panes = case.window.panes.per_window
     found = {}
     for name, sizes in case.settings.items():
         progress(f"{case.title}: {LABELS[name]}")
-        found[name] = _measured(truth, case.item, *_answers(case, name, K, sizes), panes)
+        made = _measured(truth, case.item, *_answers(case, name, K, sizes), panes)
+        found[name] = replace(made, weekend=weekend)
     found["exact"] = Measured([1.0] * len(truth), stats, most, 0.0, [], 1.0, panes)
     return found
+
+
+def _at_weekend(table: pa.Table, case: Case) -> bool:
+    """Whether the middle of an answer's window is on a Saturday or a Sunday."""
+    if case.time is None or not table.num_rows:
+        return False
+    start, end = (table[name][0].as_py() for name in ("window_start", "window_end"))
+    return bool((start + (end - start) / 2).weekday() >= 5)
 
 
 def _truth(table: pa.Table, item: str) -> Truth:

@@ -147,11 +147,23 @@ def test_reproduce(small_checkout: Path) -> None:
 
     (out / "verdicts").mkdir()
     CliRunner().invoke(app, ["reproduce", "tiny", "--out", str(out)])
-    assert "## All verdicts" in (out / "README.md").read_text()
+    assert "## How a claim is judged" in (out / "README.md").read_text()
+
+    # Quick: each at its own scale; without a name all run, and the time of all is said first.
+    tiny = (folder / "tiny.py").read_text()
+    (folder / "other.py").write_text(tiny.replace("tiny.md", "other.md") + "QUICK = 0.1\n")
+    result = CliRunner().invoke(app, ["reproduce", "--quick", "--out", str(out)])
+    assert result.exit_code == 0, result.output
+    assert "all: about 2.2 hours of processor time" in result.stderr
+    assert (out / "tiny.md").read_text() == "scale 1.0"
+    assert (out / "other.md").read_text() == "scale 0.1"
+    result = CliRunner().invoke(app, ["reproduce", "tiny", "--quick", "--full"])
+    assert result.exit_code == 2
+    assert "give one of --scale, --quick and --full" in result.stderr
 
     result = CliRunner().invoke(app, ["reproduce", "nothing"])
     assert result.exit_code == 2
-    assert "no experiment 'nothing'; choose one of: tiny" in result.stderr
+    assert "no experiment 'nothing'; choose one of: other, tiny" in result.stderr
 
 
 @pytest.mark.slow

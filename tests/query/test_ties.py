@@ -85,7 +85,7 @@ def test_the_default_keeps_its_fingerprint_and_others_are_refused() -> None:
     one, other = (sb.TopK(k=1, score="x", window=window, ties=ties) for ties in ("rank", "share"))
     assert one.fingerprint == sb.TopK(k=1, score="x", window=window).fingerprint
     assert one.fingerprint != other.fingerprint
-    with pytest.raises(sb.QueryError, match="ties must be one of rank, share"):
+    with pytest.raises(sb.QueryError, match="ties must be one of rank, share, all"):
         sb.HeavyHitters(k=1, item="x", window=window, ties="dense")
 
 

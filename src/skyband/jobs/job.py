@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from skyband import registry
 from skyband.engine.explain import sharing_of
 from skyband.errors import EngineError
 from skyband.jobs.checks import read_by_workers
@@ -111,7 +112,7 @@ class Job:
 
     def revises(self, query: str) -> bool:
         """Whether windows of a query come again when they are corrected, unless only changes do."""
-        revise = getattr(self.queries[query].window, "revise", None)
+        revise = self.queries[query].window.revise_ticks
         return revise is not None and not self.changes_of(query)
 
     def where(self, query: str, part: str = "") -> str:
@@ -193,7 +194,9 @@ def _over(window: Window) -> str:
     each = next(iter(window.values())) if isinstance(window, SideWindows) else window
     slide = each.slide or each.size if isinstance(each, TimeWindow) else each.slide
     zone = "" if each.zone is None else f" of {each.zone}"
+    revise = getattr(each, "revise", None)
     every = f"every {slide}{zone}, lateness {each.lateness}"
+    every += "" if revise is None else f", corrected for {revise}"
     if isinstance(window, SideWindows):
         sizes = " and ".join(f"{name} {side.size}" for name, side in window.items())
         return f"windows {sizes} {every}"
@@ -215,7 +218,7 @@ def _shards(job: Job) -> str:
 def _explain_query(job: Job, name: str, shards: str) -> list[str]:
     query, window = job.queries[name], job.queries[name].window
     lines = [
-        f"  query  {query.kind} by {query.algorithm or 'the algorithm that measures best'}, "
+        f"  query  {query.kind} by {registry.choose(query)}, "
         f"{_over(window)}" + (f", by {', '.join(query.groups)}" if query.groups else ""),
         f"  panes  {window.panes.per_window} per window, {window.panes.per_slide} per slide; "
         f"summaries are made where the rows are",

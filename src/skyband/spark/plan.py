@@ -403,6 +403,11 @@ def check_window(query: Query, streaming: bool) -> None:
             "TimeWindow of integers over that column (time=, one unit counts as a millisecond), or "
             "use the embedded engine"
         )
+    if streaming and window.revise_ticks is not None:
+        raise EngineError(
+            "streams on Spark do not correct answers yet; leave out revise=, or use the embedded "
+            "engine"
+        )
     if not streaming or window.integer:
         return
     panes = window.panes

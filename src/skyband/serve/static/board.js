@@ -171,8 +171,8 @@ function telling(names) {
 
 function promise(answer, rows, { value, units }) {
   // How far from the truth the numbers may be; a millionth of them is nothing to a reader.
-  if (answer.exact || answer.exact === null) return ["exact", answer.exact ? "exact" : ""];
-  const { mu, ...bounds } = answer.bounds, unit = units[value];
+  const { mu, cut, ...bounds } = answer.bounds, unit = units[value];
+  if (answer.exact || answer.exact === null) return ["exact", answer.exact ? `exact${cut ? `, ${cut} more tie` : ""}` : ""];
   const sizes = rows.map(({ row }) => Math.abs(Number(row[value]))), errors = rows.map(({ row }) => Number(row.error || 0));
   const others = Number(mu || 0) > Math.min(...sizes) * (1 + 1e-6);
   const said = Object.entries(bounds).map(([name, bound]) => `within ${name.replaceAll("_", " ")} ${number(bound)}`);
