@@ -212,7 +212,7 @@ def test_the_live_view_says_what_was_cut() -> None:
     view = pytest.importorskip("skyband.cli.view")
     query = sb.TopK(k=1, score="x", id="id", time="t", window=sb.TimeWindow(10), ties="all", most=1)
     (answer,) = sb.watch(ROWS, query)
-    assert view._caption(answer, query, 0).plain == "8 rows in the window · exact · 1 more tie"
+    assert view._caption(answer, query, 0, ()).plain == "8 rows in the window · exact · 1 more tie"
 
 
 def test_changes_show_shared_ranks() -> None:
