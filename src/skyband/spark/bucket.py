@@ -29,7 +29,7 @@ import pandas as pd
 import pyarrow as pa
 
 from skyband.arrays import Ints, State
-from skyband.contract.capabilities import PartStore, ReaderFold
+from skyband.contract.capabilities import PaneShrinking, PartStore, ReaderFold
 from skyband.contract.rows import Faults, RefusedRows
 from skyband.contract.runs import Runs
 from skyband.data.group_table import GroupTable
@@ -364,6 +364,7 @@ class Bucket:
             return
         fold = self._loaded(stored)
         joined = self._joined(stored, fold, int(self.panes.pane_of(watermark)))
+        before = fold.clock.sealed
         step = fold.begin(watermark, np.array(stored.filled, np.int64))
         parts = [None] * len(fold.readers) if step is None else fold.folded(step)
         clock = fold.clock
@@ -377,14 +378,31 @@ class Bucket:
             if answered is None or fold.panes.last_read_of(pane) > answered:
                 self._write(stored, pane, runs, fold.groups)
         if step is not None and step.mended is not None:
+            # A pane of which all rows were refused is not among the mended ones.
+            panes = stored.panes[:, 0]
+            self._drop(stored, (panes >= before) & (panes < clock.sealed))
             for pane, runs in slices(step.mended):
-                self._write(stored, pane, runs, fold.groups)
+                self._add(stored, pane, runs, fold.groups)
         if isinstance(fold.synopsis, PartStore):
             self._write_parts(stored, fold, fold.synopsis)
         else:
             self._drop_expired(stored)
+            if isinstance(fold.synopsis, PaneShrinking):
+                self._shrink(stored, fold, fold.synopsis)
         if step is not None and any(map(len, step.windows)):
             self._answer(stored, fold, step, parts)
+
+    def _shrink(self, stored: StoredFold, fold: Fold, state: PaneShrinking) -> None:
+        """Write sealed panes again of whose rows half or more are no longer needed."""
+        needed = state.needed_rows()
+        sealed = stored.panes[(stored.panes[:, 0] < fold.clock.sealed) & (needed is not None)]
+        for pane, slot, _, items in sealed.tolist():
+            left = (needed or {}).get(pane, 0)
+            blob = self.store.get(slot) if items and 2 * left <= items else None
+            if blob is not None:
+                runs = state.shrunk(unpack_runs(blob, fold.groups)[0])
+                self._write(stored, pane, runs, fold.groups)
+                stored.panes[-1, 3] = left
 
     def _answer(
         self, stored: StoredFold, fold: Fold, step: Step, parts: Sequence[Runs | None]
