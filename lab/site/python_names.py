@@ -9,7 +9,7 @@ __all__ = ["SECTIONS", "public_names", "python_page"]
 SECTIONS: dict[str, tuple[str, ...]] = {
     "Queries": ("TopK", "HeavyHitters", "UncertainTopK", "FusedTopK", "Skyline", "SkylineJoin"),
     "Windows": ("TimeWindow", "CountWindow", "DecayWindow", "LandmarkWindow"),
-    "Answering": ("rank", "watch", "live", "explain", "Monitor"),
+    "Answering": ("rank", "watch", "sql", "live", "explain", "Monitor"),
     "Answers": ("Answer", "Position"),
     "Errors": ("SkybandError", "QueryError", "SchemaError", "DataError", "EngineError"),
 }

@@ -151,7 +151,8 @@ def test_every_optional_parameter_is_placed() -> None:
             for f in fields(query)
             if f.default is not MISSING or f.default_factory is not MISSING
         }
-        assert optional - {"algorithm", "options"} == MEANING[kind] | set(query.settings), kind
+        common = {"algorithm", "options", "time_format", "time_unit"}
+        assert optional - common == MEANING[kind] | set(query.settings), kind
         for name in registry.algorithms(kind):
             assert set(registry.takes(kind, name)) <= set(query.settings)
         used = {s for n in registry.algorithms(kind) for s in registry.takes(kind, n)}

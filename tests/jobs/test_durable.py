@@ -13,11 +13,11 @@ import pyarrow as pa
 import pytest
 
 import skyband as sb
-from skyband.data.durable import write_whole
 from skyband.jobs import parse_job, run_job
 from skyband.jobs.local.checkpoint import Batch, Checkpoint
 from skyband.jobs.local.journal import BLOCK, Journal
 from skyband.jobs.local.local_job import LocalJob, run_local
+from skyband.jobs.world import MACHINE
 from support.local_jobs import job, out, rows, wanted, written
 
 
@@ -135,7 +135,7 @@ def test_files_that_are_being_written_have_names_of_their_own(
 
     monkeypatch.setattr(Path, "replace", noted)
     for content in (b"one", b"two"):
-        write_whole(tmp_path / "file", content)
+        MACHINE.write_whole(tmp_path / "file", content)
     assert len(drafts) == 2
     assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"two"]
 

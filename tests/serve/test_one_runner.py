@@ -161,7 +161,7 @@ def test_a_service_reads_a_socket_once_also_after_a_kill(tmp_path: Path) -> None
 def test_a_finished_job_stays_on_the_page(tmp_path: Path) -> None:
     written(tmp_path, rows(1))
     service = Service(parse_job(job(tmp_path)))
-    until(lambda: "the job has ended" in service.status.troubles)
+    until(lambda: service.status.finished)
     ends = [row["window_end"] for row in sb.rank(tmp_path / "in", _busiest()).to_pylist()]
     assert int(service.history.newest("busiest", 1)[0].end) >= max(ends)
     assert service.failure is None

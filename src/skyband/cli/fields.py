@@ -57,7 +57,9 @@ HELP = {
     "order": "gain, or ratio (--against).",
     "prefer": "Columns or expressions and what to prefer in each: min, max or diff.",
     "proof": "Whether to show if each item certainly belongs into the answer.",
+    "parts": "Show the value that each stream has of an object.",
     "probability": "Column or expression with the probability that a row exists.",
+    "most": "Most rows of an answer with --ties all (10 k if not given).",
     "recurrences": "Most live reports of one object in one stream, or 'estimate'.",
     "repeats": "How several live reports of an object in one stream count: sum, max, latest, mean.",
     "returns": "Whether a stream may report an object more than once.",
@@ -68,8 +70,10 @@ HELP = {
     "stream": "Column with the name of a row's stream.",
     "streams": "Names of the streams.",
     "threshold": "Least probability at which a row is returned (pt-k).",
-    "ties": "rank, or share: equal scores or counts share a rank.",
+    "ties": "rank; share: equal values share a rank; or all: also show what ties with the k-th.",
     "time": "Column with the event time.",
+    "time_format": "How times are written that are text: '%d.%m.%Y %H:%M', or iso.",
+    "time_unit": "What numeric times count since 1970: s, ms, us or ns.",
     "value": "Column with the value that a stream reports, or an expression.",
     "where": "Rows that count: \"bytes > 9 and host in ('a', 'b')\", or service=web,dns.",
     "weight": "Column, or expression, to add up instead of counting.",
@@ -128,13 +132,19 @@ def window_of(
     half_life: str | None = None,
     since: str | None = None,
     zone: str | None = None,
+    revise: str | None = None,
 ) -> Window | dict[str, TimeWindow]:
     """The window that the options of a command describe, or the window of each source."""
-    if [size, count, half_life, since].count(None) != 3:
+    lengths = {"--window": size, "--count": count, "--half-life": half_life, "--since": since}
+    several = [flag for flag, length in lengths.items() if length is not None]
+    if len(several) != 1:
+        two = f"you gave two windows, {' and '.join(several[:2])}; " if several else ""
         more = [text for sort, text in _UNSIZED.items() if registry.algorithms(kind.kind, sort)]
-        raise QueryError(_GIVE + (". Or give " + ", or ".join(more)) * bool(more))
+        raise QueryError(two + _GIVE + (". Or give " + ", or ".join(more)) * bool(more))
     if zone is not None and size is None:
         raise QueryError("--zone works only with --window, whose days it sets; leave it out")
+    if revise is not None and size is None:
+        raise QueryError("--revise works only with --window, whose answers it corrects")
     step = None if slide is None else _duration(slide)
     if count is not None:
         if lateness is not None or offset is not None:
@@ -154,7 +164,7 @@ def window_of(
             return LandmarkWindow(_slide(step), first, **given)
     assert size is not None
     with _named("--window"):
-        given |= {"zone": zone}
+        given |= {"zone": zone, "revise": None if revise is None else _duration(revise)}
         if "=" not in size:
             return TimeWindow(_duration(size), slide=step, **given)
         sizes = {name: str(each) for name, each in mapping_of("--window", size.split(",")).items()}
@@ -174,7 +184,7 @@ def _named(size: str) -> Iterator[None]:
         yield
     except QueryError as problem:
         parts = {"size": size, "half_life": size, "since": size}
-        parts |= {name: f"--{name}" for name in ("slide", "lateness", "offset", "zone")}
+        parts |= {name: f"--{name}" for name in ("slide", "lateness", "offset", "zone", "revise")}
         said = re.sub(r"^(\w+)\b", lambda m: parts.get(m[1], m[1]), str(problem))
         raise QueryError(said) from None
 

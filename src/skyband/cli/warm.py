@@ -43,6 +43,7 @@ _VARIANTS: dict[str, list[dict[str, Any]]] = {
 _OWN: dict[str, dict[str, Any]] = {
     "pabf": {"epsilon": 1.0},
     "skyband-distinct": {"distinct": "best"},
+    "skyband-ties": {"ties": "all"},
     "latest": {"distinct": "latest"},
     "eaa-repeats": {"repeats": "max"},
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -301,6 +302,32 @@ def as_table(data: Any) -> pa.Table:
         "a batch must be a table with an Arrow interface (pyarrow, pandas, polars, DuckDB, ...), "
         f"not {type(data).__name__}{problem}"
     )
+
+
+def is_rows(data: Any) -> bool:
+    """Whether these are rows as Python dicts, in a list."""
+    return isinstance(data, list) and bool(data) and isinstance(data[0], Mapping)
+
+
+def table_of_rows(rows: list[Mapping[str, Any]], known: Mapping[str, pa.DataType] = {}) -> pa.Table:
+    """A table of Python dicts; a name that a row lacks is null. ``known`` are types to take."""
+    try:
+        names = dict.fromkeys(name for row in rows for name in row)
+        columns = {name: [row.get(name) for row in rows] for name in names}
+    except (AttributeError, TypeError):
+        raise SchemaError("a list of rows must hold dicts from column names to values") from None
+    return pa.table({name: _array(name, columns[name], known.get(name)) for name in columns})
+
+
+def _array(name: str, values: list[Any], kind: pa.DataType | None) -> pa.Array:
+    try:
+        column = pa.array(values)
+    except (pa.ArrowException, TypeError, OverflowError) as problem:
+        raise SchemaError(f"column {name!r}: the rows differ in type: {problem}") from None
+    try:
+        return column if kind is None else column.cast(kind)
+    except (pa.ArrowException, NotImplementedError):
+        return column  # it is refused, with the reason, where it is used
 
 
 def one_batch_of(table: pa.Table) -> pa.RecordBatch:

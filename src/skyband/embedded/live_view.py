@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from skyband.embedded.run import watch
+from skyband.kernels.notice import in_notebook
 from skyband.query import Query
 from skyband.query.board import Board
 from skyband.window import Duration
@@ -53,9 +54,7 @@ def live(
 
 def _place() -> Callable[..., None]:
     """Where answers are shown."""
-    shell = sys.modules.get("IPython")
-    notebook = shell is not None and getattr(shell.get_ipython(), "kernel", None) is not None
-    return _Notebook().show if notebook else _Terminal().show
+    return _Notebook().show if in_notebook() else _Terminal().show
 
 
 class _Notebook:

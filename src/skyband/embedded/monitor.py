@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 from typing import Any, Literal
@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from skyband.answers.answer import Answer, Answers, Position
-from skyband.data.columns import to_arrow
+from skyband.data.columns import is_rows, table_of_rows, to_arrow
 from skyband.embedded.left_out import left_out
 from skyband.embedded.snapshots import (
     BoardDiff,
@@ -22,8 +22,8 @@ from skyband.embedded.snapshots import (
 )
 from skyband.engine.board import BoardSession
 from skyband.engine.fold import folds_of
-from skyband.engine.session import LateRows, Session, Workers, thread_count
-from skyband.errors import QueryError
+from skyband.engine.session import ONLY, LateRows, Session, Workers, thread_count
+from skyband.errors import QueryError, did_you_mean
 from skyband.query import Query
 from skyband.query.board import Board, board_of
 from skyband.query.checks import one_of
@@ -128,9 +128,23 @@ class Monitor:
     def push(self, batch: Any) -> list[Answer]:
         """Take a batch and return the answers that are due.
 
-        For several streams, pass a mapping from source to batch.
+        A batch is a table of any kind or a list of dicts. For several streams, pass a mapping from
+        source to batch.
         """
+        if isinstance(batch, Mapping):
+            batch = {source: self._table(source, rows) for source, rows in batch.items()}
+        elif isinstance(batch, list) and not batch:
+            return []
+        else:
+            batch = self._table(ONLY, batch)
         return _views(self.board.push(batch))
+
+    def _table(self, source: str, batch: Any) -> Any:
+        """Rows as dicts in the types of earlier rows; any other batch as it is."""
+        if not is_rows(batch):
+            return batch
+        bound = (each.intake.bound.get(source, ()) for each in self.board.sessions)
+        return table_of_rows(batch, {field.name: field.type for fs in bound for field in fs})
 
     def flush(self) -> list[Answer]:
         """End the stream: answer all windows up to the first window end after the last row."""
@@ -180,7 +194,8 @@ class Monitor:
     def _known(self, name: object) -> str:
         if not isinstance(name, str) or name not in self.board.queries:
             known = ", ".join(repr(each) for each in self.board.queries)
-            raise QueryError(f"the board has no query {name!r}; name one of {known}")
+            meant = did_you_mean(name, self.board.queries)
+            raise QueryError(f"the board has no query {name!r}; name one of {known}{meant}")
         return name
 
     def stats(self) -> dict[str, Any]:

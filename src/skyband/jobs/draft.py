@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -14,7 +15,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet
 
 from skyband.data.columns import is_number_type, output_type
-from skyband.embedded.sources import READERS, batches_of, paths_of
+from skyband.embedded.sources import batches_of, format_of, paths_of
+from skyband.embedded.text_files import blocks, open_text
 from skyband.errors import SchemaError
 
 __all__ = ["draft", "is_time", "look_at"]
@@ -321,16 +323,18 @@ def _window(look: SourceSample, time: str) -> tuple[str, str]:
 
 def _rows(files: Sequence[Path]) -> int | None:
     """The number of rows, if files tell it, or if they are lines that are counted quickly."""
-    kinds = {READERS.get(path.suffix.lower()) for path in files}
+    kinds = {format_of(path) for path in files}
     if kinds == {"parquet"}:
         return sum(int(pa.parquet.read_metadata(path).num_rows) for path in files)
     if kinds <= {"csv", "json"} and sum(path.stat().st_size for path in files) <= _MOST_COUNTED:
-        heads = sum(READERS[path.suffix.lower()] == "csv" for path in files)
+        heads = sum(format_of(path) == "csv" for path in files)
         return sum(map(_lines, files)) - heads
     return None
 
 
 def _lines(path: Path) -> int:
     """Lines that are not empty."""
-    with path.open("rb") as file:
-        return sum(1 for line in file if line.strip())
+    with closing(open_text(path)) as file:
+        return sum(
+            bool(line.strip()) for text in blocks(file, 1 << 20) for line in text.split(b"\n")
+        )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -18,9 +19,9 @@ from skyband.jobs.secrets import hidden
 __all__ = [
     "check_avro",
     "check_dsn",
-    "check_folder",
     "check_local",
     "check_table",
+    "check_unused",
     "check_url",
     "client_options",
     "dsn_of",
@@ -51,16 +52,12 @@ def check_local(what: str, folder: str) -> None:
         raise EngineError(f"{what} {folder!r}: nothing may be written to {str(there)!r}")
 
 
-def check_folder(where: str, system: Any, folder: str) -> None:
-    """Raise EngineError for a folder that cannot be used, or where Spark would ignore our files."""
-    if isinstance(system, pa.fs.LocalFileSystem):
-        check_local(f"{where} path", folder)
-    metadata = system.get_file_info(f"{folder}/_spark_metadata")
-    if metadata.type != pa.fs.FileType.NotFound:
+def check_unused(where: str, exists: Callable[[Path], bool], folder: Path) -> None:
+    """Raise EngineError for a folder where Spark would ignore our files."""
+    if exists(folder / "_spark_metadata"):
         raise EngineError(
-            f"{where} the folder {folder!r} contains _spark_metadata, written by Spark's own file "
-            "sink, so Spark would ignore all other files there; give "
-            "another folder"
+            f"{where} the folder {str(folder)!r} contains _spark_metadata, written by Spark's own "
+            "file sink, so Spark would ignore all other files there; give another folder"
         )
 
 

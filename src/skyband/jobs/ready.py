@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from functools import partial
 from glob import glob
+from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.fs
 
 from skyband.data.text_types import check_types
 from skyband.embedded.sources import paths_of
@@ -16,8 +18,8 @@ from skyband.jobs.ddl import arrow_schema
 from skyband.jobs.job import Job, JobSection, source_table
 from skyband.jobs.local.sources import check_source, known_columns
 from skyband.jobs.places import (
-    check_folder,
     check_local,
+    check_unused,
     check_url,
     dsn_of,
     folder_of,
@@ -25,6 +27,7 @@ from skyband.jobs.places import (
     require_psycopg,
 )
 from skyband.jobs.secrets import FROM_ENV
+from skyband.jobs.sinks.files import RemoteFiles
 from skyband.query.base import Query
 from skyband.spark.sessions import local_cores
 
@@ -131,7 +134,10 @@ def _check_env(where: str, section: JobSection) -> None:
 
 def _check_writable(where: str, sink: JobSection) -> None:
     if sink.kind == "files":
-        check_folder(where, *folder_of(where, sink["path"]))
+        system, folder = folder_of(where, sink["path"])
+        if isinstance(system, pa.fs.LocalFileSystem):
+            check_local(f"{where} path", folder)
+        check_unused(where, RemoteFiles(system).exists, Path(folder))
     if sink.kind == "postgres":
         dsn_of(where, sink["dsn"], sink["dsn_env"])
         require_psycopg()

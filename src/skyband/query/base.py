@@ -15,8 +15,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from skyband import registry
-from skyband.errors import QueryError, SchemaError
-from skyband.query.checks import column, columns, conditions, counts, one_of
+from skyband.errors import QueryError, SchemaError, did_you_mean
+from skyband.query.checks import TIES, column, columns, conditions, counts, one_of, time_form
 from skyband.query.expressions import Node, conditions_of
 from skyband.query.plain_values import FUNCTION, IDENTITY, WINDOWS, is_function, name_of, plain
 from skyband.window import (
@@ -28,6 +28,7 @@ from skyband.window import (
 __all__ = [
     "KINDS",
     "NAME",
+    "REVISION",
     "Query",
     "check_query",
     "function_identity",
@@ -197,6 +198,8 @@ def _library_name(value: Any, package: str) -> str | None:
 Wanted = Any
 """A value that ``where`` asks for: text, a number, a boolean, a time."""
 RESERVED = ("window_start", "window_end", "rank")
+REVISION = "revision"
+"""The column that says how often a window was corrected, where late rows may correct it."""
 KINDS: dict[str, type[Query]] = {}
 """Every kind of query, by name."""
 
@@ -209,6 +212,8 @@ class Query:
     measurements. ``options`` holds settings that the algorithm itself defines and validates.
     ``where`` says which rows count: a text, such as ``"bytes > 1000 and service != 'dns'"``, or a
     mapping from columns to a value or to several, of which a row has one. Null matches nothing.
+    ``time_format`` says how times are written that are text (``"%d.%m.%Y %H:%M"``, or ``"iso"``),
+    ``time_unit`` what numbers count since 1970: ``"s"``, ``"ms"``, ``"us"`` or ``"ns"``.
     """
 
     kind: ClassVar[str]
@@ -228,6 +233,8 @@ class Query:
     algorithm: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     where: Mapping[str, Wanted | Sequence[Wanted]] | str = field(default_factory=dict)
+    time_format: str | None = None
+    time_unit: str | None = None
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -245,6 +252,9 @@ class Query:
             object.__setattr__(self, "by", columns("by", self.by, empty=True))
         if hasattr(self, "keep"):
             object.__setattr__(self, "keep", columns("keep", self.keep, empty=True))
+        form = time_form(self.time, self.time_format, self.time_unit)
+        for name, value in zip(("time", "time_format", "time_unit"), form, strict=True):
+            object.__setattr__(self, name, value)
         for each in self.time.values() if isinstance(self.time, Mapping) else (self.time,):
             column("time", each, optional=True)
         if not isinstance(self.window, CountWindow) and self.time is None:
@@ -254,7 +264,7 @@ class Query:
         if self.algorithm is not None and self.algorithm not in known:
             raise QueryError(
                 f"{self.kind} has no algorithm {self.algorithm!r}{self._over}; "
-                f"choose one of {', '.join(known)} or None"
+                f"choose one of {', '.join(known)} or None{did_you_mean(self.algorithm, known)}"
             )
         self._validate()
         if self.algorithm is not None and not self.answered_by(self.algorithm):
@@ -322,7 +332,7 @@ class Query:
                 more = f"; it belongs to {', '.join(takers)}" if takers else ""
                 raise QueryError(
                     f"{chosen}{_why(self)} has no option {name!r}{more}. The options of {chosen} "
-                    f"are: {', '.join(has) or 'none'}"
+                    f"are: {', '.join(has) or 'none'}{did_you_mean(name, has)}"
                 )
             if name in self.idle_options(vars(self)):
                 raise QueryError(f"the option {name!r} does nothing for this query; leave it out")
@@ -368,6 +378,34 @@ class Query:
         return None
 
     @property
+    def most_rows(self) -> int | None:
+        """How many rows an answer may have that also shows what ties with the k-th; else None."""
+        if getattr(self, "ties", None) != "all":
+            return None
+        most: int | None = self.most  # type: ignore[attr-defined]
+        return 10 * self.k if most is None else most  # type: ignore[attr-defined]
+
+    def _validate_ties(self, *others: str) -> None:
+        """Check ``ties`` and ``most``; ``others`` do not go together with all ties."""
+        query: Any = self
+        one_of("ties", query.ties, TIES)
+        counts(self, "most", optional=True)
+        if query.ties != "all":
+            if query.most is not None:
+                raise QueryError("most= does nothing without ties='all'; leave it out")
+            return
+        if query.most is not None and query.most < query.k:
+            raise QueryError(f"most ({query.most}) must be at least k ({query.k})")
+        if self.window.sort == "decay":
+            raise QueryError(
+                "over a DecayWindow values hardly ever tie, so ties='all' is refused; use "
+                "ties='share'"
+            )
+        for name in others:
+            if getattr(self, name) not in (None, False):
+                raise QueryError(f"{name}= and ties='all' do not go together; leave out {name}=")
+
+    @property
     def conditions(self) -> tuple[Node, ...]:
         """What must all hold for a row that counts."""
         return conditions_of(self.where)
@@ -388,11 +426,25 @@ class Query:
         shown = {*self.groups, *self.shown(names), *self.kept}
         return tuple(name for name in names if name in shown)
 
+    @property
+    def window_columns(self) -> tuple[str, ...]:
+        """The columns that say of which window a row of an answer is; an answer begins with them.
+
+        Its corrections are told apart by the last one, if late rows may correct it.
+        """
+        revised = self.window.revise_ticks is not None
+        return (*RESERVED[:2], *([REVISION] if revised else []))
+
+    @property
+    def reserved(self) -> tuple[str, ...]:
+        """Names of answer columns that no input column may have."""
+        return (*self.window_columns, RESERVED[2], *self.extra_columns)
+
     def answer_names(self, seen: Sequence[str] = ()) -> tuple[str, ...]:
         """Names of an answer's columns, for use when their types are not known."""
         rank = RESERVED[2:] if self.ranked else ()
         shown = (*self.shown(seen), *self.extra_columns, *self.kept)
-        names = (*RESERVED[:2], *self.groups, *rank, *shown)
+        names = (*self.window_columns, *self.groups, *rank, *shown)
         return tuple(dict.fromkeys(name for name in names if name is not None))
 
     @property
@@ -428,7 +480,8 @@ class Query:
         given = list(names)
         unknown = [name for name in given if name not in self.sources]
         if unknown:
-            raise SchemaError(f"unknown source {unknown[0]!r}; the query reads {listed}")
+            meant = did_you_mean(unknown[0], self.sources)
+            raise SchemaError(f"unknown source {unknown[0]!r}; the query reads {listed}{meant}")
         missing = [name for name in self.sources if name not in given]
         if whole and missing and (self.needs_mapping or not given):
             raise SchemaError(f"source {missing[0]!r} is missing; the query reads {listed}")

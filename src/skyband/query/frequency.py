@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from skyband.errors import QueryError
 from skyband.query.base import Query
-from skyband.query.checks import TIES, column, columns, counts, flag, number, one_of
+from skyband.query.checks import column, columns, counts, flag, number, one_of
 from skyband.window import TimeWindow
 
 __all__ = ["AGGREGATES", "HeavyHitters"]
@@ -24,7 +24,9 @@ class HeavyHitters(Query):
     An item is the value of one column, or of several together. ``capacity``, ``cells``, ``ratio``
     and ``filter_bits`` are the parameters m, h, r and f of the sketches; None derives them from k.
     ``keep`` names further columns, of any type; the answer shows them of the item's latest row.
-    ``ties="share"`` gives equal counts the same rank: 1, 2, 2, 4. ``proof=True`` adds the column
+    ``ties="share"`` gives equal counts the same rank: 1, 2, 2, 4. ``ties="all"`` also shows every
+    item that ties with the k-th, but at most ``most`` items (10 k if None); the bound ``cut`` of an
+    answer says how many more there were. ``proof=True`` adds the column
     ``proven``: whether the item certainly belongs into the answer, because no item that the answer
     leaves out can have a greater count.
 
@@ -50,6 +52,7 @@ class HeavyHitters(Query):
     ratio: int | None = None
     filter_bits: int | None = None
     ties: str = "rank"
+    most: int | None = None
     proof: bool = False
     aggregate: str | None = None
     min_rows: int = 1
@@ -74,7 +77,7 @@ class HeavyHitters(Query):
 
     @property
     def tied_by(self) -> str | None:
-        return self.ranked_by if self.ties == "share" else None
+        return None if self.ties == "rank" else self.ranked_by
 
     @property
     def signed(self) -> bool:
@@ -82,11 +85,13 @@ class HeavyHitters(Query):
         return self.aggregate is not None
 
     def answered_by(self, algorithm: str) -> bool:
+        if self.ties == "all":
+            return algorithm in ("exact", "landmark")
         return algorithm == "exact" or not (self.aggregate or self.against)
 
     @property
     def variant(self) -> str:
-        name = "aggregate" if self.aggregate else "against"
+        name = "aggregate" if self.aggregate else "against" if self.against else "ties"
         return f"with {name}={getattr(self, name)!r}"
 
     @property
@@ -98,7 +103,7 @@ class HeavyHitters(Query):
         object.__setattr__(self, "item", self.item if isinstance(self.item, str) else names)
         column("time", self.time, optional=True)
         column("weight", self.weight, optional=True)
-        one_of("ties", self.ties, TIES)
+        self._validate_ties("capacity", "cells", "ratio", "filter_bits", "proof")
         flag("proof", self.proof)
         self._validate_aggregate()
         self._validate_growth()

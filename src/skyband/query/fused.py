@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from skyband.errors import QueryError
-from skyband.query.base import Query
-from skyband.query.checks import column, columns, counts, one_of
+from skyband.query.base import RESERVED, Query
+from skyband.query.checks import column, columns, counts, flag, one_of
 from skyband.window import CountWindow
 
 __all__ = ["COMBINERS", "FusedTopK"]
@@ -43,11 +43,11 @@ class FusedTopK(Query):
     one stream may hold for an object, or "estimate". ``repeats`` says how several live reports of
     an object in one stream count: "sum", "max", "latest" or "mean"; any number is then allowed,
     unless ``recurrences`` is more than 1. ``returns=False`` promises that each stream reports an
-    object at most once ever.
+    object at most once ever. ``parts=True`` adds a column for each stream after the score, named as
+    the stream: the value that it has of the object, null if it has none.
     """
 
     kind: ClassVar[str] = "FusedTopK"
-    extra_columns: ClassVar[tuple[str, ...]] = ("score",)
     settings: ClassVar[tuple[str, ...]] = ("returns", "repeats")
     kept_anyway: ClassVar[tuple[str, ...]] = ("returns",)
 
@@ -63,6 +63,11 @@ class FusedTopK(Query):
     recurrences: int | str = 1
     returns: bool = True
     repeats: str = "sum"
+    parts: bool = False
+
+    @property
+    def extra_columns(self) -> tuple[str, ...]:  # type: ignore[override]
+        return ("score", *self.streams) if self.parts else ("score",)
 
     @classmethod
     def idle_options(cls, given: Mapping[str, Any]) -> tuple[str, ...]:
@@ -94,6 +99,13 @@ class FusedTopK(Query):
         column("stream", self.stream, optional=True)
         object.__setattr__(self, "streams", columns("streams", self.streams))
         one_of("repeats", self.repeats, REPEATS)
+        flag("parts", self.parts)
+        taken = {*RESERVED, "score", self.id, *self.by} & {*self.streams}
+        if self.parts and taken:
+            raise QueryError(
+                f"parts=True adds a column named as each stream, but an answer has a column "
+                f"{min(taken)!r} already; give that stream another name"
+            )
         if self.recurrences != "estimate":
             counts(self, "recurrences")
         with _understood("bounds", "a pair (low, high), or a pair per stream", self.bounds):

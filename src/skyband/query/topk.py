@@ -9,13 +9,15 @@ from typing import ClassVar
 
 from skyband.errors import QueryError
 from skyband.query.base import Query
-from skyband.query.checks import TIES, column, number, one_of
+from skyband.query.checks import column, number, one_of
 from skyband.window import DecayWindow
 
-__all__ = ["DISTINCT", "TopK", "algorithm_for"]
+__all__ = ["ALL_TIES", "DISTINCT", "TopK", "algorithm_for"]
 
 DISTINCT = {"best": "skyband-distinct", "latest": "latest"}
 """The algorithm that answers each kind of ``distinct`` over time and count windows."""
+ALL_TIES = "skyband-ties"
+"""The algorithm that answers ``ties="all"`` over them."""
 
 
 def algorithm_for(distinct: str, window: str) -> str:
@@ -32,7 +34,9 @@ class TopK(Query):
     ``distinct`` shows each id once: ``"best"`` with the best of its live rows, ``"latest"`` with
     the latest of them (of equal times, the better score). ``keep`` names further columns that the
     answer shows of its rows, of any type.
-    ``ties="share"`` gives equal scores the same rank: 1, 2, 2, 4.
+    ``ties="share"`` gives equal scores the same rank: 1, 2, 2, 4. ``ties="all"`` also shows every
+    row that ties with the k-th, but at most ``most`` rows (10 k if None); the bound ``cut`` of an
+    answer says how many more there were.
 
     >>> import skyband as sb
     >>> sb.TopK(k=10, score="bytes", id="flow", time="ts", window=sb.TimeWindow("10 minutes")).k
@@ -54,6 +58,7 @@ class TopK(Query):
     epsilon: float = 0.0
     delta: float = 1.0
     ties: str = "rank"
+    most: int | None = None
 
     @property
     def extra_columns(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -64,7 +69,7 @@ class TopK(Query):
 
     @property
     def tied_by(self) -> str | None:
-        if self.ties != "share":
+        if self.ties == "rank":
             return None
         return "decayed" if isinstance(self.window, DecayWindow) else self.score
 
@@ -73,19 +78,23 @@ class TopK(Query):
         return (self.score,)
 
     def answered_by(self, algorithm: str) -> bool:
+        if self.ties == "all":
+            return algorithm == (ALL_TIES if self.window.sort == "sized" else self.window.sort)
+        if algorithm == ALL_TIES:
+            return False
         if self.distinct is None:
             return algorithm not in DISTINCT.values() and not algorithm.endswith("-distinct")
         return algorithm == algorithm_for(self.distinct, self.window.sort)
 
     @property
     def variant(self) -> str:
-        return f"with distinct={self.distinct!r}"
+        return "with ties='all'" if self.ties == "all" else f"with distinct={self.distinct!r}"
 
     def _validate(self) -> None:
         column("score", self.score)
         column("id", self.id, optional=True)
         column("time", self.time, optional=True)
-        one_of("ties", self.ties, TIES)
+        self._validate_ties("distinct")
         number("epsilon", self.epsilon, 0.0, math.inf)
         number("delta", self.delta, 0.0, 1.0, open_low=True)
         if self.distinct is not None:

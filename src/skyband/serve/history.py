@@ -9,7 +9,6 @@ is kept in its last revision only.
 from __future__ import annotations
 
 import json
-import os
 import sys
 from bisect import bisect_right
 from collections import deque
@@ -19,7 +18,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple
 
-from skyband.data.durable import write_whole
+from skyband.jobs.world import MACHINE, World
 from skyband.serve.limits import ServiceLimits
 
 __all__ = ["Event", "History"]
@@ -71,9 +70,10 @@ class History:
         most: int,
         path: Path,
         most_bytes: int = ServiceLimits.history_bytes,
+        world: World = MACHINE,
     ) -> None:
         self.most, self.most_bytes = most, most_bytes
-        self.path = path
+        self.path, self._world = path, world
         self.last = 0
         """The number of the newest answer."""
         self.dropped = 0
@@ -90,10 +90,10 @@ class History:
 
     def _load(self) -> None:
         """Read the file. What stands after a line that cannot be read is written anew."""
-        if not self.path.exists():
+        if not self._world.exists(self.path):
             return
         numbers: list[int] = []
-        for line in self.path.read_bytes().splitlines(keepends=True):
+        for line in self._world.read(self.path).splitlines(keepends=True):
             try:
                 found = json.loads(line)
                 whole = line.endswith(b"\n") and isinstance(found, dict)
@@ -181,6 +181,10 @@ class History:
                 kept = deque(sorted(kept, key=lambda event: event.order))
             return [kept[i] for i in range(max(0, len(kept) - count), len(kept))]
 
+    def counts(self) -> dict[str, int]:
+        """How many answers of each query are kept."""
+        return {name: len(kept) for name, kept in self._kept.items()}
+
     def first(self) -> list[Event]:
         """The newest answer of each query, by number."""
         with self._lock:
@@ -207,18 +211,15 @@ class History:
             kept = sorted(event for each in self._kept.values() for event in each)
             fresh = [event for event in kept if event.number > self._written]
             whole = self._lines + len(fresh) > 2 * len(kept) + 1_000
-            whole = whole or self._damaged or not self.path.exists()
+            whole = whole or self._damaged or not self._world.exists(self.path)
             head = json.dumps({"dropped": self.dropped}) + "\n"
         events = kept if whole else fresh
         text = head + "".join(_line(event) for event in events)
         if whole:
-            write_whole(self.path, text.encode())
+            self._world.write_whole(self.path, text.encode())
             self._lines, self._damaged = len(events), False
         else:
-            with self.path.open("ab") as file:
-                file.write(text.encode())
-                file.flush()
-                os.fsync(file.fileno())
+            self._world.append(self.path, text.encode())
             self._lines += len(events)
         self._written = max(self._written, *(event.number for event in fresh[-1:]), 0)
 

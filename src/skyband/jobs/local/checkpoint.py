@@ -20,7 +20,6 @@ failed before that does not keep another job from using it.
 from __future__ import annotations
 
 import json
-import time
 import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
@@ -29,11 +28,11 @@ from typing import Any
 
 import numpy as np
 
-from skyband.data.durable import FolderLock, clear, forget_drafts, is_empty, parsed, write_whole
 from skyband.data.packing import pack, unpack
 from skyband.errors import EngineError
 from skyband.jobs.job import Columns, check_columns
 from skyband.jobs.local.journal import Journal, Record
+from skyband.jobs.world import MACHINE, FolderLock, World, named, parsed
 
 __all__ = ["Batch", "Checkpoint"]
 
@@ -52,7 +51,7 @@ class Batch:
     begin: Any = None
     end: Any = None
     """The places in the source between which the rows are read."""
-    clock: float = field(default_factory=lambda: time.time())  # noqa: PLW0108  (tests set it)
+    clock: float = 0.0
     """When it was read, in seconds since 1970; it decides which times are too far ahead."""
     answers: int = 0
     """How many answers the job has given with it, since it began."""
@@ -80,13 +79,14 @@ class Checkpoint:
         queries: Mapping[str, str],
         sources: str = "",
         columns: Columns | None = None,
+        world: World = MACHINE,
     ) -> None:
         if "://" in folder:
             raise EngineError(
                 f"checkpoint {folder!r} is not a local folder, which a local job needs; give a "
                 "path, or use engine = 'spark'"
             )
-        self.folder = Path(folder)
+        self.folder, self.world = Path(folder), world
         self.identity: dict[str, Any] = {
             "engine": "local",
             "version": _VERSION,
@@ -104,9 +104,10 @@ class Checkpoint:
         self._lock: FolderLock | None = None
         self._journal: Journal | None = None
         self._check_folder()
-        self._lock = FolderLock(self.folder)
+        self._lock = FolderLock(self.folder, world)
         try:
-            self._open()
+            with named(self.folder):
+                self._open()
         except BaseException:
             self.close()
             raise
@@ -115,23 +116,23 @@ class Checkpoint:
 
     def _check_folder(self) -> None:
         """Raise EngineError for a folder of something else, before a lock is put into it."""
-        if (self.folder / _MARK).exists() or not self.folder.is_dir():
+        if self.world.exists(self.folder / _MARK) or not self.world.is_folder(self.folder):
             return
-        if not is_empty(self.folder):
+        if not self.world.is_empty(self.folder):
             raise EngineError(
                 f"{str(self.folder)!r} is not empty and is not the checkpoint of a Skyband job; "
                 "give an empty folder as checkpoint, or the one this job was started with"
             )
 
     def _open(self) -> None:
-        forget_drafts(self.folder)
+        self.world.forget_drafts(self.folder)
         mark = self.folder / _MARK
-        if not mark.exists():
+        if not self.world.exists(mark):
             self._write()
             return
-        found = parsed(mark, mark.read_bytes())
+        found = parsed(mark, self.world.read(mark))
         if isinstance(found, dict) and not found.get("claimed", True):
-            clear(self.folder, _MARK)  # left by a first start that failed
+            self.world.clear(self.folder, _MARK)  # left by a first start that failed
             self._write()
             return
         self._check_identity(found)
@@ -144,7 +145,7 @@ class Checkpoint:
     def _write(self, queries: Mapping[str, str] | None = None) -> None:
         told = {"run": self.run, "claimed": self.claimed, **self.identity}
         told["queries"] = queries or told["queries"]
-        write_whole(self.folder / _MARK, json.dumps(told, indent=1).encode())
+        self.world.write_whole(self.folder / _MARK, json.dumps(told, indent=1).encode())
 
     def _check_identity(self, found: Any) -> None:
         told = found if isinstance(found, dict) else {}
@@ -200,9 +201,9 @@ class Checkpoint:
         """The batches after this one that were entered; afterwards more can be."""
         path, records = self._path(after + 1), list[Record]()
         if self.claimed:
-            self._journal, records = Journal.opened(path, after + 1)
+            self._journal, records = Journal.opened(path, after + 1, self.world)
         else:
-            self._journal = Journal.begun(path, 0)
+            self._journal = Journal.begun(path, 0, self.world)
         self._forget_others()
         return [Batch(number, **header, rows=rows or None) for number, header, rows in records]
 
@@ -220,22 +221,24 @@ class Checkpoint:
     def save(self, batch: int, header: Mapping[str, Any], blob: bytes) -> None:
         """Write the state after a batch in one file, and begin a new journal."""
         if self._journal is None or self._journal.path != self._path(batch + 1):
-            journal = Journal.begun(self._path(batch + 1), batch + 1)
+            journal = Journal.begun(self._path(batch + 1), batch + 1, self.world)
             if self._journal is not None:
                 self._journal.close()
             self._journal = journal
         state = {"state": np.frombuffer(blob, np.uint8)}
-        write_whole(self.folder / "snapshot", pack({"batch": batch, **header}, state))
+        content = pack({"batch": batch, **header}, state)
+        self.world.write_whole(self.folder / "snapshot", content)
         self._forget_others()
 
     def load(self) -> tuple[dict[str, Any], bytes] | None:
         """The header and the state of the last snapshot."""
         path = self.folder / "snapshot"
-        if not path.exists():
+        if not self.world.exists(path):
             return None
+        content = self.world.read(path)
         try:
             header: Any
-            header, arrays = unpack(path.read_bytes())
+            header, arrays = unpack(content)
             return header, arrays["state"].tobytes()
         except Exception as problem:
             raise EngineError(
@@ -249,6 +252,7 @@ class Checkpoint:
     def _forget_others(self) -> None:
         """Remove journals that a snapshot has replaced, or that wait for one that was not taken."""
         assert self._journal is not None
-        for path in self.folder.glob(f"{_NAME}*"):
-            if path != self._journal.path:
-                path.unlink()
+        with named(self.folder):
+            for name in self.world.names(self.folder):
+                if name.startswith(_NAME) and name != self._journal.path.name:
+                    self.world.remove(self.folder / name)

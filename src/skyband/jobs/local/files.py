@@ -11,8 +11,6 @@ of no use either, the whole file is one bad record. Such a file may be replaced 
 from __future__ import annotations
 
 import json
-import os
-import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -28,18 +26,18 @@ import pyarrow.compute as pc
 from skyband.arrays import Mask
 from skyband.data.columns import mask_of, output_type, take_rows
 from skyband.data.csv_records import CsvForm, infer_csv, read_csv_block
-from skyband.data.durable import parsed, private, sync, writing
 from skyband.data.json_records import read_records
 from skyband.data.letters import LETTERS, RAW, REASON, CarriedColumns, row_letters, unread
 from skyband.data.text_types import MOMENT, NAIVE, TYPES
-from skyband.embedded.formats import kind_of, open_parquet, opened
+from skyband.embedded.formats import ParquetFile, kind_of
 from skyband.embedded.read_ahead import Load, read_ahead
-from skyband.embedded.sources import READERS, ReadSettings, paths_of
-from skyband.embedded.text_files import blocks, read_json
+from skyband.embedded.sources import ReadSettings, format_of
+from skyband.embedded.text_files import blocks, ending_of, read_json, text_of
 from skyband.engine.session import thread_count
 from skyband.errors import EngineError, QueryError, SchemaError
 from skyband.jobs.job import JobSection
 from skyband.jobs.local.source import ColumnChoice, LocalSource, Place, SourceNeeds
+from skyband.jobs.world import MACHINE, World, named, parsed
 
 __all__ = ["FileSource", "check_files", "is_visible"]
 
@@ -101,16 +99,24 @@ class FileSource(LocalSource):
 
     first = (0, 0, 0)
 
-    def __init__(self, where: str, section: JobSection, record: Path, name: str = "") -> None:
-        self.where, self.name = where, name
+    def __init__(
+        self,
+        where: str,
+        section: JobSection,
+        record: Path,
+        name: str = "",
+        world: World = MACHINE,
+    ) -> None:
+        self.where, self.name, self._world = where, name, world
         self.path = section["path"]
+        self.delimiter = section["delimiter"]
         self.files_per_batch = section["files_per_batch"]
         self.rows_per_batch = section["rows_per_batch"] or _ROWS
         self.whole = section["rows_per_batch"] is None
         """Whether a batch ends where a batch of a file ends, if there is room for one at all."""
         self.chosen = ColumnChoice(where, section["columns"])
         check_files(where, section)
-        self.lots = _Lots(record)
+        self.lots = _Lots(record, world)
         self._looked = -_SETTLED
         """When it was last checked that these files are as they were (monotonic clock)."""
         self._growing: dict[str, tuple[list[int], float]] = {}
@@ -179,7 +185,7 @@ class FileSource(LocalSource):
         place, mode = (lot, file, row), (bound, fresh)
         if at is None or (at.lot, at.file, at.row) != place or at.mode < mode:
             if fresh:
-                self.lots.refresh(lot, file + bool(row), _state)
+                self.lots.refresh(lot, file + bool(row))
             self._open = _LotReader(lot, self._all_pieces(lot, file), file, mode)
             self._open.skip(file, row)
         assert self._open is not None
@@ -213,10 +219,12 @@ class FileSource(LocalSource):
                 yield file, partial(_raise, SchemaError(self.lots.refused[name].reason))
                 continue
             try:
-                now = _state(name)
+                now = self._world.state(Path(name))
                 if now != [size, changed]:
                     self._changed(name, now)
-                for load in opened(Path(name)).loads(self._reading.needed):
+                for load in self._world.table_file(Path(name), self.delimiter).loads(
+                    self._reading.needed
+                ):
                     yield file, load
             except (SchemaError, _ReplacedError, EngineError) as problem:
                 yield file, partial(_raise, problem)
@@ -295,7 +303,7 @@ class FileSource(LocalSource):
                 kinds = pa.schema([]) if self.chosen.columns else self._bound()
                 found = (
                     (table, self._text_letters(name, texts))
-                    for table, texts in _records_of(Path(name), kinds)
+                    for table, texts in _records_of(Path(name), kinds, self.delimiter, self._world)
                 )
                 pieces = list(self._fitted(lot, file, list(found)))
             except (SchemaError, pa.ArrowException, OSError, ValueError, KeyError) as other:
@@ -339,13 +347,13 @@ class FileSource(LocalSource):
     def _look(self, place: Place, last: bool) -> bool:
         """Look for new files; whether there is a new lot."""
         try:
-            found = [path for path in paths_of(self.path) if is_visible(path)]
+            found = [path for path in self._world.paths(self.path) if is_visible(path)]
         except SchemaError:
             if last and not self.lots.known:
                 raise
             return False
         self.lots.all_begun()
-        now = time.monotonic()
+        now = self._world.monotonic()
         if last or now - self._looked >= _SETTLED:
             self._check_known(found)
             self._looked = now
@@ -363,7 +371,7 @@ class FileSource(LocalSource):
         for path in paths:
             name = str(path)
             known = self.lots.known.get(name)
-            now = None if known is None else _state(name)
+            now = None if known is None else self._world.state(path)
             if known is None or now is None or now == known:
                 continue
             if name not in self.lots.refused:
@@ -381,7 +389,9 @@ class FileSource(LocalSource):
             if kind_of(Path(name)) != "parquet":
                 return lot
             try:
-                spans = open_parquet(Path(name)).spans(column, [column])
+                file = self._world.table_file(Path(name))
+                assert isinstance(file, ParquetFile)
+                spans = file.spans(column, [column])
             except SchemaError:
                 return lot  # reading it says why
             known = [span.least for span in spans if span is not None]
@@ -393,33 +403,24 @@ class FileSource(LocalSource):
     def _found(self, path: Path, last: bool) -> list[Any] | None:
         """The name, size and time of change of a file; None while it is still being written."""
         name = str(path)
-        state = _state(name)
+        state = self._world.state(path)
         if state is None:
             return None
-        if not last and time.time() - state[1] / 1e9 < _SETTLED:
+        if not last and self._world.time() - state[1] / 1e9 < _SETTLED:
             # Its time may be wrong, or in the future: what counts is that it stays as it is.
             before, since = self._growing.get(name, (None, 0.0))
             if state != before:
-                self._growing[name] = state, time.monotonic()
+                self._growing[name] = state, self._world.monotonic()
                 return None
-            if time.monotonic() - since < _SETTLED:
+            if self._world.monotonic() - since < _SETTLED:
                 return None
         self._growing.pop(name, None)
         return [name, *state]
 
 
-def _state(name: str) -> list[int] | None:
-    """What changes with a file: its size, and when it was changed; None if it is gone."""
-    try:
-        found = os.stat(name)  # noqa: PTH116  (the name of a Path)
-    except OSError:
-        return None
-    return [found.st_size, found.st_mtime_ns]
-
-
 def is_visible(path: Path) -> bool:
     """Whether a file of a folder is read."""
-    return path.suffix.lower() in READERS and not path.name.startswith((".", "_"))
+    return format_of(path) is not None and not path.name.startswith((".", "_"))
 
 
 def _raise(problem: Exception) -> pa.Table:
@@ -452,20 +453,22 @@ def _cast_one(value: pa.Array, kind: pa.DataType) -> pa.Array:
 # Record by record ---------------------------------------------------------------------------------
 
 
-def _records_of(path: Path, kinds: pa.Schema) -> Iterator[tuple[pa.Table, list[bytes]]]:
+def _records_of(
+    path: Path, kinds: pa.Schema, delimiter: str | None, world: World
+) -> Iterator[tuple[pa.Table, list[bytes]]]:
     """The good records of a text file, and the bad ones as they stand there; block by block.
 
     ``kinds`` are types of columns as far as they are known; the first records tell the others.
     """
     known = {each.name: _listed(each.type) for each in kinds}
     form = kind_of(path)
-    with path.open("rb", buffering=0) as file:
-        texts = blocks(file, 1 << 22)
+    with world.open(path, "r") as file:
+        texts = blocks(text_of(file, path), 1 << 22)
         first = next(texts, b"")
         if form == "json":
             kinds = _json_types(first, known)
         else:
-            told = CsvForm(delimiter="\t" if path.suffix.lower() == ".tsv" else ",")
+            told = CsvForm(delimiter=delimiter or ("\t" if ending_of(path) == ".tsv" else ","))
             line, _, first = first.removeprefix(b"\xef\xbb\xbf").partition(b"\n")
             names = told.fields(line.rstrip(b"\r"))
             found = infer_csv(told, names, first)
@@ -545,8 +548,8 @@ class _Lots:
     was refused.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, world: World) -> None:
+        self.path, self._world = path, world
         self.files: list[list[Any]] = []
         """The name, size and time of change of each file, by lot."""
         self.known: dict[str, list[int]] = {}
@@ -555,7 +558,7 @@ class _Lots:
         """Files that could not be read, or not to their end."""
         self._unbegun: set[str] = set()
         """Files of which nothing was read yet, of the lot that is being read."""
-        for line in _lines(path):
+        for line in _lines(path, world):
             self._take(line)
 
     def _take(self, line: Any) -> None:
@@ -572,13 +575,7 @@ class _Lots:
         self.known |= {name: state for name, *state in line}
 
     def _write(self, line: Any) -> None:
-        new = not self.path.exists()
-        with writing(self.path), open(self.path, "ab", opener=private) as file:
-            file.write(json.dumps(line).encode() + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
-        if new:
-            sync(self.path.parent)
+        self._world.append(self.path, json.dumps(line).encode() + b"\n")
         self._take(line)
 
     def add(self, lot: list[Any]) -> None:
@@ -591,10 +588,10 @@ class _Lots:
         """Note a file that is one bad record after those that it has ``given``."""
         self._write({"refused": name, "reason": reason, "given": given})
 
-    def refresh(self, lot: int, first: int, state: Any) -> None:
+    def refresh(self, lot: int, first: int) -> None:
         """Leave files out of a lot that are not as they were, from one on: none was begun."""
         files = self.files[lot]
-        kept = [each for each in files[first:] if state(each[0]) == each[1:]]
+        kept = [each for each in files[first:] if self._world.state(Path(each[0])) == each[1:]]
         if len(kept) < len(files) - first:
             self._write({"lot": lot, "files": files[:first] + kept})
         self._unbegun = {name for name, *_ in self.files[lot][first:]}
@@ -608,14 +605,14 @@ class _Lots:
         self._unbegun.clear()
 
 
-def _lines(path: Path) -> list[Any]:
+def _lines(path: Path, world: World) -> list[Any]:
     """The JSON lines of a file; one that a crash cut off is removed from it."""
-    if not path.exists():
+    if not world.exists(path):
         return []
-    content = path.read_bytes()
+    content = world.read(path)
     whole = content[: content.rfind(b"\n") + 1]
     if len(whole) < len(content):
-        with writing(path), path.open("r+b") as file:
+        with named(path), world.open(path, "a") as file:
             file.truncate(len(whole))
     return [parsed(path, line) for line in whole.splitlines()]
 

@@ -25,8 +25,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from skyband.data.durable import private, sync, writing
 from skyband.errors import EngineError
+from skyband.jobs.world import MACHINE, World, named, write
 
 __all__ = ["BLOCK", "Journal", "Record"]
 
@@ -56,9 +56,17 @@ class Record(NamedTuple):
 class Journal:
     """A file of records, numbered one by one. Used by one thread at a time."""
 
-    def __init__(self, path: Path, salt: bytes, number: int, size: int, head: bytes = b"") -> None:
+    def __init__(
+        self,
+        path: Path,
+        salt: bytes,
+        number: int,
+        size: int,
+        head: bytes = b"",
+        world: World = MACHINE,
+    ) -> None:
         """A journal that goes on after so many bytes; what stands after them is removed."""
-        self.path = path
+        self.path, self._world = path, world
         self.number = number
         """The number of the last record."""
         self.safe = number
@@ -66,37 +74,39 @@ class Journal:
         self.size = size
         """Bytes of the file."""
         self._salt = salt
-        with writing(path):
-            self._file = open(path, "ab", buffering=0, opener=private)  # noqa: SIM115  (held)
+        with named(path):
+            self._file = world.open(path, "a")
         try:
-            with writing(path):
+            with named(path):
                 self._file.truncate(size)
             self._write(head)
             self.sync()
-            sync(path.parent)
+            with named(path):
+                world.sync_folder(path.parent)
         except BaseException:
             self.close()
             raise
 
     @classmethod
-    def begun(cls, path: Path, first: int) -> Journal:
+    def begun(cls, path: Path, first: int, world: World = MACHINE) -> Journal:
         """A new journal, safe on disk, whose first record will have this number."""
         salt = os.urandom(16)
         head = _FILE.pack(_FILE_MARK, _VERSION, salt, first, 0)[:-4]
-        return cls(path, salt, first - 1, 0, head + zlib.crc32(head).to_bytes(4, "little"))
+        head += zlib.crc32(head).to_bytes(4, "little")
+        return cls(path, salt, first - 1, 0, head, world)
 
     @classmethod
-    def opened(cls, path: Path, first: int) -> tuple[Journal, list[Record]]:
+    def opened(cls, path: Path, first: int, world: World = MACHINE) -> tuple[Journal, list[Record]]:
         """A journal and its records; what a crash cut off is removed.
 
         Raises EngineError if it is missing or damaged.
         """
-        if not path.exists():
+        if not world.exists(path):
             raise EngineError(
                 f"{path} is missing, and with it the batches from {first} on; put it back, "
                 f"{_RECOVER}"
             )
-        blob = memoryview(path.read_bytes())
+        blob = memoryview(world.read(path))
         salt = _salt(path, blob, first)
         records, end = list[Record](), _FILE.size
         while True:
@@ -110,7 +120,7 @@ class Journal:
             record, end = found
             records.append(record)
         _check_rest(path, blob, end, salt, first + len(records))
-        return cls(path, salt, first + len(records) - 1, end), records
+        return cls(path, salt, first + len(records) - 1, end, world=world), records
 
     def append(self, header: Mapping[str, Any], rows: bytes | memoryview = b"") -> None:
         """Add a record; it is safe after the next ``sync``."""
@@ -125,17 +135,13 @@ class Journal:
     def sync(self) -> None:
         """Fill up the last block, and make every record that was appended safe from a crash."""
         self._write(bytes(_whole_blocks(self.size) - self.size))
-        with writing(self.path):
-            os.fdatasync(self._file.fileno())
+        with named(self.path):
+            self._world.sync(self._file)
         self.safe = self.number
 
     def _write(self, piece: bytes | memoryview) -> None:
-        rest = memoryview(piece)
-        with writing(self.path):
-            while rest:
-                written = os.write(self._file.fileno(), rest)
-                self.size += written
-                rest = rest[written:]
+        with named(self.path):
+            self.size += write(self._file, piece)
 
     def close(self) -> None:
         """Close the file; what was added since the last ``sync`` is lost."""

@@ -14,9 +14,8 @@ batches since the last snapshot are applied once more, under the same numbers, w
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -57,6 +56,7 @@ from skyband.jobs.report import Report, changed_lines
 from skyband.jobs.sinks.base import Sink, TableRows, written
 from skyband.jobs.sinks.files import letters_sink, sink_of
 from skyband.jobs.stopping import Stop
+from skyband.jobs.world import MACHINE, World
 from skyband.kernels.notice import clock
 from skyband.window import CountWindow, parse_duration
 
@@ -180,13 +180,16 @@ class LocalJob:
         inbox: Inbox | None = None,
         save_bytes: int = _SAVE_BYTES,
         sources: Mapping[str, LocalSource] | None = None,
+        world: World = MACHINE,
     ) -> None:
         """``sources`` are given where the job does not say what to read."""
-        self.job, self.observer, self.save_bytes = job, observer, save_bytes
+        self.job, self.observer, self.save_bytes, self.world = job, observer, save_bytes, world
         self.inbox = inbox or Inbox()
-        self.keys = PostKeys()
+        self.keys = PostKeys(world=world)
         fingerprints = {name: query.fingerprint for name, query in job.queries.items()}
-        self.checkpoint = Checkpoint(job.checkpoint, job.name, fingerprints, job.reads, job.columns)
+        self.checkpoint = Checkpoint(
+            job.checkpoint, job.name, fingerprints, job.reads, job.columns, world
+        )
         try:
             self._begin(sources)
         except BaseException:
@@ -198,27 +201,31 @@ class LocalJob:
     def _begin(self, sources: Mapping[str, LocalSource] | None) -> None:
         job = self.job
         self.sources = sources or {
-            name: make_source(name, section, self.checkpoint.folder)
+            name: make_source(name, section, self.checkpoint.folder, self.world)
             for name, section in job.sources.items()
         }
         self._reading = [name for name, each in self.sources.items() if not _is_posted(each)]
         """The sources that are read, until they stop."""
         shown = {name for name in job.sinks if not (self.observer and _is_console(job, name))}
-        self.sinks: dict[str, Sink[TableRows]] = {name: sink_of(job, name) for name in shown}
+        self.sinks: dict[str, Sink[TableRows]] = {
+            name: sink_of(job, name, self.world) for name in shown
+        }
         self.limits = row_limits(job, self.sinks)
-        self.judge, self.letters = BatchJudge(job, self.limits), letters_sink(job)
+        self.judge, self.letters = BatchJudge(job, self.limits), letters_sink(job, self.world)
         self.progress = JobProgress()
         self.places: dict[str, Place] = {name: each.first for name, each in self.sources.items()}
         self.batch, self.answers, self.unread = -1, 0, 0
         """The last batch, and how many answers and unread records there were up to it."""
         self.rows = dict.fromkeys(self.sources, 0)
         """The rows of each source."""
+        self.first_unread: str | None = None
+        """Why the first record could not be read, or taken by any query."""
         self.renumbered = False
         """Whether answers have other numbers than before, because the queries are others."""
         self.monitor = Monitor(job.asked, on_bad=job.on_bad)
-        self._pool = None if self.observer is None else ThreadPoolExecutor(1, "skyband-commit")
+        self._pool = None if self.observer is None else self.world.worker("skyband-commit")
         self._flight: Future[None] | None = None
-        self._saved, self._cost = time.monotonic(), 0.0
+        self._saved, self._cost = self.world.monotonic(), 0.0
         self._refers = False
         """Whether there are batches since the last snapshot that would have to be read again."""
         self._replayed = False
@@ -245,7 +252,7 @@ class LocalJob:
             yield from self.replay()
             once = bool(self.job.trigger.get("once")) and len(self._reading) == len(self.sources)
             while not stopped() or not self.inbox.quiet:
-                began = time.monotonic()
+                began = self.world.monotonic()
                 if self._next(once):
                     yield self.progress
                 elif once:
@@ -323,7 +330,7 @@ class LocalJob:
     def _wait(self, began: float, stopped: Callable[[], bool]) -> None:
         every = self.job.trigger.get("every")
         seconds = _LOOK if every is None else parse_duration(every, "[trigger] every") / 1e6
-        while not stopped() and self.inbox.quiet and time.monotonic() < began + seconds:
+        while not stopped() and self.inbox.quiet and self.world.monotonic() < began + seconds:
             if self._flight is not None and self._flight.done():
                 self._settle()
             self.inbox.wait(min(_LOOK, seconds))
@@ -331,7 +338,8 @@ class LocalJob:
     def _close(self) -> None:
         """Answer the last windows of a finite job, if it asks for that."""
         if self.job.trigger.get("close"):
-            self._commit(BatchGroup([self._apply(Batch(self.batch + 1), None)], stats=self.stats))
+            batch = Batch(self.batch + 1, clock=self.world.time())
+            self._commit(BatchGroup([self._apply(batch, None)], stats=self.stats))
 
     # Applying ----------------------------------------------------------------------------------
 
@@ -345,7 +353,8 @@ class LocalJob:
         unread = source.unread()
         if unread.num_rows and self.job.on_bad == "raise":
             refuse(unread, unread.num_rows)
-        batch = Batch(self.batch + 1, name, self.places[name], end)
+        clock = self.world.time()
+        batch = Batch(self.batch + 1, name, self.places[name], end, clock)
         if source.journalled:
             batch.rows, batch.unread = table_to_bytes(table), unread.to_pylist()
         return self._apply(batch, table)
@@ -369,7 +378,8 @@ class LocalJob:
             known = self.keys.check(request.key, request.digest)
             if known is not None:
                 return known.reply, None
-        batch = Batch(self.batch + 1, request.source, rows=request.rows)
+        clock = self.world.time()
+        batch = Batch(self.batch + 1, request.source, clock=clock, rows=request.rows)
         find = partial(self.judge.first_fault, request.source, request.table, batch.clock)
         before = self._stats
         try:
@@ -422,7 +432,11 @@ class LocalJob:
                 outcome.answers, refused, late = self._push(batch, table, parted)
                 self._stats = self._counted()
             outcome.letters = self._letters_of(batch, table, refused, late, before)
-            lost = len(batch.unread) if batch.rows else self.sources[name].unread().num_rows
+            unread = self.sources[name].unread()
+            lost = len(batch.unread) if batch.rows else unread.num_rows
+            first = (batch.unread if batch.rows else unread.slice(0, 1).to_pylist())[:1]
+            why = [*(each["reason"] for each in first), *refused.values()]
+            self.first_unread = self.first_unread or next(iter(why), None)
             self.unread += lost + len(refused)
             self.progress.unread += lost + len(refused)
             self.places[name] = batch.end
@@ -610,6 +624,11 @@ class LocalJob:
             for name, each in self._stats.items()
         }
 
+    @property
+    def first_bad(self) -> dict[str, str | None]:
+        """Why the first bad row of each query was, since the start."""
+        return {n: self.session_of(n).first_bad or self.first_unread for n in self.job.queries}
+
     # State -------------------------------------------------------------------------------------
 
     def _resume(self) -> BoardDiff | None:
@@ -644,14 +663,14 @@ class LocalJob:
     def _due(self) -> bool:
         if self.checkpoint.journal_bytes > self.save_bytes:
             return True
-        waited = time.monotonic() - self._saved
+        waited = self.world.monotonic() - self._saved
         return self._refers and waited >= max(_SAVE_EVERY, _SAVE_SHARE * self._cost)
 
     def _save(self) -> None:
         """Save the state, so that a restart need not apply again what came before."""
         if self.batch < 0:
             return
-        began = time.monotonic()
+        began = self.world.monotonic()
         if self.observer is not None:
             self.observer.saving()
         header = {
@@ -662,7 +681,7 @@ class LocalJob:
             "keys": self.keys.save(),
         }
         self.checkpoint.save(self.batch, header, self.monitor.snapshot())
-        self._refers, self._saved = False, time.monotonic()
+        self._refers, self._saved = False, self.world.monotonic()
         self._cost = self._saved - began
         self.progress.saves += 1
         self.progress.saving += self._cost

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import socket
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -20,7 +19,8 @@ from skyband.errors import EngineError, QueryError
 from skyband.jobs.ddl import arrow_schema
 from skyband.jobs.job import JobSection
 from skyband.jobs.local.source import ColumnChoice, LocalSource, Place
-from skyband.jobs.places import client_options, require_kafka
+from skyband.jobs.places import client_options
+from skyband.jobs.world import MACHINE, World
 
 __all__ = ["KafkaSource", "Records", "SocketSource", "binary", "check_messages"]
 
@@ -131,9 +131,8 @@ def check_messages(where: str, section: JobSection) -> None:
 class _Messages(LocalSource):
     """Records that are JSON of a schema, or lines of text."""
 
-    def __init__(self, where: str, section: JobSection, name: str) -> None:
-        self.where = where
-        self.name = name
+    def __init__(self, where: str, section: JobSection, name: str, world: World = MACHINE) -> None:
+        self.where, self.name, self._world = where, name, world
         self.chosen = ColumnChoice(where, section["columns"])
         self.text = section["format"] == "text"
         check_messages(where, section)
@@ -175,11 +174,11 @@ class KafkaSource(_Messages):
 
     first = None
 
-    def __init__(self, where: str, section: JobSection, name: str) -> None:
-        super().__init__(where, section, name)
+    def __init__(self, where: str, section: JobSection, name: str, world: World = MACHINE) -> None:
+        super().__init__(where, section, name, world)
         self.topic = section["topic"]
         self.starting = section["starting"] or "earliest"
-        self._kafka = require_kafka()
+        self._kafka = world.kafka()
         self._consumer = self._connected(
             {
                 "bootstrap.servers": section["servers"],
@@ -199,7 +198,7 @@ class KafkaSource(_Messages):
         self._at: dict[str, int] | None = None
         self._known: dict[str, int] = {}
         """The offsets after the last records when the job began. One that runs once stops there."""
-        self._pool = ThreadPoolExecutor(1, "skyband-kafka")
+        self._pool = world.worker("skyband-kafka")
         self._ahead: Future[Records] | None = None
         """The next records, which are fetched while the last ones are worked on."""
 
@@ -211,11 +210,11 @@ class KafkaSource(_Messages):
             return None
         if self._at != begin:
             self._assign(begin)
-        until = time.monotonic() + _SECONDS
+        until = self._world.monotonic() + _SECONDS
         records = self._records(ends)
         # The last offsets may belong to no record.
         while ends is not None and not len(records) and not self._is_at(ends):
-            if time.monotonic() > until:
+            if self._world.monotonic() > until:
                 raise EngineError(
                     f"{self.where} Kafka sent nothing of {self.topic!r} for {_SECONDS:.0f} s, but "
                     f"has records up to {ends}; see whether its brokers are alive"
@@ -234,7 +233,7 @@ class KafkaSource(_Messages):
         wanted = {part: upto for part, upto in end.items() if first[part] < upto}
         self._assign({part: first[part] for part in wanted})
         parts = []
-        until = time.monotonic() + _SECONDS
+        until = self._world.monotonic() + _SECONDS
         while wanted:
             records = self._records(end)
             parts.append(records.before(wanted))
@@ -245,7 +244,7 @@ class KafkaSource(_Messages):
             # What comes after a record was read, or there is nothing after it: it is gone.
             gone = any(max(ends.get(part, -1), self._ended.get(part, -1) + 1) > upto
                        for part, upto in wanted.items())  # fmt: skip
-            if gone or time.monotonic() > until:
+            if gone or self._world.monotonic() > until:
                 raise EngineError(
                     f"{self.where} the records of {self.topic!r} up to {end} are no longer there; "
                     "the topic was deleted or its retention is too short"
@@ -335,7 +334,7 @@ class KafkaSource(_Messages):
         """
         parts: list[Records] = []
         rows = size = 0
-        latest = time.monotonic() + _PATIENCE
+        latest = self._world.monotonic() + _PATIENCE
         while rows < self.rows_per_batch and size < _TEXT:
             step = min(_STEP, self.rows_per_batch - rows)
             messages = self._consume(step, 0.0)
@@ -343,7 +342,7 @@ class KafkaSource(_Messages):
                 if ends is not None and self._is_at(ends):
                     break
                 # If there is an end to notice, any message wakes it up; otherwise many at a time.
-                left = max(0.0, latest - time.monotonic())
+                left = max(0.0, latest - self._world.monotonic())
                 messages = self._consume(step if ends is None else 1, left)
             if not messages:
                 break
@@ -405,8 +404,8 @@ class SocketSource(_Messages):
     first = 0
     journalled = True
 
-    def __init__(self, where: str, section: JobSection, name: str) -> None:
-        super().__init__(where, section, name)
+    def __init__(self, where: str, section: JobSection, name: str, world: World = MACHINE) -> None:
+        super().__init__(where, section, name, world)
         self.address = (section["host"], section["port"])
         self._left = b""
         self._open: socket.socket | None = None
@@ -429,14 +428,14 @@ class SocketSource(_Messages):
             return []
         if self._open is None:
             try:
-                self._open = socket.create_connection(self.address, _SECONDS)
+                self._open = self._world.connect(self.address, _SECONDS)
             except OSError as problem:
                 host, port = self.address
                 raise EngineError(f"{self.where} {host}:{port} cannot be read: {problem}") from None
             self._open.settimeout(_PATIENCE)
         pieces = [self._left]
-        until = time.monotonic() + _PATIENCE
-        while time.monotonic() < until:
+        until = self._world.monotonic() + _PATIENCE
+        while self._world.monotonic() < until:
             try:
                 got = self._open.recv(1 << 20)
             except TimeoutError:

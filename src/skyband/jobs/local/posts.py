@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
@@ -20,6 +19,7 @@ from skyband.errors import EngineError
 from skyband.jobs.ddl import arrow_schema
 from skyband.jobs.job import JobSection
 from skyband.jobs.local.source import LocalSource, Place
+from skyband.jobs.world import MACHINE, World
 
 __all__ = [
     "AppliedPost",
@@ -281,8 +281,8 @@ class AppliedPost(NamedTuple):
 class PostKeys:
     """The last 100,000 keys, or those of 24 hours, whichever are fewer."""
 
-    def __init__(self, most: int = MOST, seconds: float = SECONDS) -> None:
-        self.most, self.seconds = most, seconds
+    def __init__(self, most: int = MOST, seconds: float = SECONDS, world: World = MACHINE) -> None:
+        self.most, self.seconds, self._world = most, seconds, world
         self._known: OrderedDict[str, AppliedPost] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -299,14 +299,14 @@ class PostKeys:
     def find(self, key: str) -> AppliedPost | None:
         """The request that was applied with this key, if it is remembered."""
         with self._lock:
-            self._forget(time.time())
+            self._forget(self._world.time())
             return self._known.get(key)
 
     def add(self, key: str, applied: AppliedPost) -> None:
         """Remember a request."""
         with self._lock:
             self._known[key] = applied
-            self._forget(time.time())
+            self._forget(self._world.time())
 
     def _forget(self, now: float) -> None:
         known = self._known

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
 from skyband.data.time_axis import MOMENT
-from skyband.embedded.formats import opened
-from skyband.embedded.sources import paths_of
 from skyband.errors import QueryError
 from skyband.jobs.ddl import arrow_schema
 from skyband.jobs.job import JobSection, source_table
@@ -18,6 +15,7 @@ from skyband.jobs.local.files import FileSource, check_files, is_visible
 from skyband.jobs.local.messages import KafkaSource, SocketSource, check_messages
 from skyband.jobs.local.posts import PostedSource
 from skyband.jobs.local.source import ColumnChoice, LocalSource, Place
+from skyband.jobs.world import MACHINE, World
 
 __all__ = ["check_source", "known_columns", "make_source"]
 
@@ -33,15 +31,15 @@ class RateSource(LocalSource):
     first = None
     schema = pa.schema([("timestamp", MOMENT), ("value", pa.int64())])
 
-    def __init__(self, where: str, section: JobSection) -> None:
-        self.where = where
+    def __init__(self, where: str, section: JobSection, world: World = MACHINE) -> None:
+        self.where, self._world = where, world
         self.rate = section["rows_per_second"] or 1
         self.rows_per_batch = section["rows_per_batch"]
         self.chosen = ColumnChoice(where, section["columns"])
 
     def take(self, place: Place, last: bool) -> tuple[pa.Table, Place] | None:
         """The rows that are due by now, or the next ``rows_per_batch`` rows."""
-        now = time.time_ns() // 1_000
+        now = int(self._world.time() * 1e6)
         began, value = (now, 0) if place is None else place
         upto = value + (self.rows_per_batch or 0) or (now - began) * self.rate // 1_000_000
         if last and place is not None:
@@ -60,17 +58,19 @@ class RateSource(LocalSource):
         return self.chosen.of(rows)
 
 
-def make_source(name: str, section: JobSection, folder: Path) -> LocalSource:
+def make_source(
+    name: str, section: JobSection, folder: Path, world: World = MACHINE
+) -> LocalSource:
     """The source that a job describes; ``folder`` is the job's checkpoint."""
     where = f"[{source_table(name)}]"
     if section.kind == "files":
-        return FileSource(where, section, folder / f"files-{name or 'source'}", name)
+        return FileSource(where, section, folder / f"files-{name or 'source'}", name, world)
     if section.kind == "rate":
-        return RateSource(where, section)
+        return RateSource(where, section, world)
     if section.kind == "kafka":
-        return KafkaSource(where, section, name)
+        return KafkaSource(where, section, name, world)
     if section.kind == "socket":
-        return SocketSource(where, section, name)
+        return SocketSource(where, section, name, world)
     return PostedSource(where, section)
 
 
@@ -94,8 +94,8 @@ def known_columns(name: str, section: JobSection) -> pa.Schema | None:
     if section.kind == "files":
         if "://" in section["path"]:
             return None
-        first = next(filter(is_visible, paths_of(section["path"])), None)
-        found = None if first is None else opened(first).schema
+        first = next(filter(is_visible, MACHINE.paths(section["path"])), None)
+        found = None if first is None else MACHINE.table_file(first, section["delimiter"]).schema
     elif section.kind == "rate":
         found = RateSource(where, section).schema
     elif section["format"] == "text":

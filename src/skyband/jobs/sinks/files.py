@@ -14,7 +14,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -27,37 +26,39 @@ import pyarrow.csv
 import pyarrow.fs
 import pyarrow.parquet
 
-from skyband.data.durable import PRIVATE, sync
 from skyband.data.json_text import json_text
 from skyband.engine.intake import ValueTest
 from skyband.errors import EngineError
 from skyband.jobs.job import Job, JobSection
 from skyband.jobs.limits import UTF8, YEARS, writable
-from skyband.jobs.places import check_folder, folder_of
-from skyband.jobs.sinks.base import REVISION, Sink, SinkRows, TableRows
+from skyband.jobs.places import check_unused, folder_of
+from skyband.jobs.sinks.base import Sink, SinkRows, TableRows
 from skyband.jobs.sinks.kafka import KafkaSink
 from skyband.jobs.sinks.postgres import PostgresSink
 from skyband.jobs.sinks.webhook import WebhookSink
+from skyband.jobs.world import MACHINE, World
+from skyband.query.base import REVISION
 from skyband.window import CountWindow
 
 __all__ = ["ConsoleSink", "letters_sink", "make_sink", "sink_of"]
 
 
-def sink_of(job: Job, name: str) -> Sink[Any]:
+def sink_of(job: Job, name: str, world: World = MACHINE) -> Sink[Any]:
     """The sink of a query. A window is that of one group if groups count their own arrivals."""
     query = job.queries[name]
     groups = query.groups if isinstance(query.window, CountWindow) else ()
     section, where = job.sinks[name], job.where_sink(name)
     revises = job.revises(name)
-    return make_sink(section, where, job.name, name, "parquet", groups, query.groups, revises)
+    by = query.groups
+    return make_sink(section, where, job.name, name, "parquet", groups, by, revises, world)
 
 
-def letters_sink(job: Job) -> Sink[Any] | None:
+def letters_sink(job: Job, world: World = MACHINE) -> Sink[Any] | None:
     """The job's ``[dead_letters]``, if it has any."""
     if job.dead_letters is None or not job.writes_letters:
         return None
     name = f"{job.name}-dead-letters"
-    return make_sink(job.dead_letters, "[dead_letters]", job.name, name, "json")
+    return make_sink(job.dead_letters, "[dead_letters]", job.name, name, "json", world=world)
 
 
 def make_sink(
@@ -69,6 +70,7 @@ def make_sink(
     groups: Sequence[str] = (),
     by: Sequence[str] = (),
     revises: bool = False,
+    world: World = MACHINE,
 ) -> Sink[Any]:
     """The sink that a job describes; ``form`` is the file format if the job gives none.
 
@@ -79,17 +81,17 @@ def make_sink(
     if section.kind == "postgres":
         writer = query if query == job else f"{job}/{query}"
         told = section["dsn"], section["dsn_env"], section["table"]
-        return PostgresSink(*told, writer, where, groups, by, revises)
+        return PostgresSink(*told, writer, where, groups, by, revises, world)
     if section.kind == "files":
         letters = where == "[dead_letters]"
         form = section["format"] or form
-        return FilesSink(where, section["path"], query, form, letters, revises)
+        return FilesSink(where, section["path"], query, form, letters, revises, world)
     if section.kind == "http":
-        return WebhookSink(where, section, job, query, groups, revises)
+        return WebhookSink(where, section, job, query, groups, revises, world)
     if section.kind == "console":
-        return ConsoleSink(where, job, query, section["rows"])
+        return ConsoleSink(where, job, query, section["rows"], world)
     if section.kind == "kafka" and section["writer"] != "spark":
-        return KafkaSink(where, section, query, job, revises)
+        return KafkaSink(where, section, query, job, revises, world)
     from skyband.jobs.sinks import on_spark as spark_sinks
 
     return spark_sinks.make_sink(section, where, query, revises)
@@ -100,8 +102,10 @@ class ConsoleSink:
 
     refuses = (YEARS,)
 
-    def __init__(self, where: str, job: str, query: str, most: int | None) -> None:
-        self.where = where
+    def __init__(
+        self, where: str, job: str, query: str, most: int | None, world: World = MACHINE
+    ) -> None:
+        self.where, self._world = where, world
         self.named = {"job": job, "query": query}
         self.most = most
 
@@ -113,11 +117,9 @@ class ConsoleSink:
         left = self.most
         for table in rows.tables():
             shown = table if left is None else table.slice(0, left)
-            for row in shown.to_pylist():
-                sys.stdout.write(json_text({**self.named, **row}) + "\n")
+            lines = [json_text({**self.named, **row}) + "\n" for row in shown.to_pylist()]
+            self._world.show("".join(lines))
             left = None if left is None else left - shown.num_rows
-        if rows:
-            sys.stdout.flush()
 
 
 # Files --------------------------------------------------------------------------------------------
@@ -139,6 +141,7 @@ class FilesSink:
         form: str,
         own: bool = False,
         revises: bool = False,
+        world: World = MACHINE,
     ) -> None:
         self.where, self.revises = where, revises
         self.query = quote(query, safe="")
@@ -147,18 +150,21 @@ class FilesSink:
         self.own = own
         """Whether the files are for their user only."""
         self.run = ""
-        self.system, self.folder = folder_of(where, path)
+        system, folder = folder_of(where, path)
+        self.folder = Path(folder)
+        local = isinstance(system, pa.fs.LocalFileSystem)
+        self._files = world if local else RemoteFiles(system)
         self._tidy = False
 
     def open(self, run: str) -> None:
         """Make the folder; raises if Spark's own file sink has written to it."""
-        check_folder(self.where, self.system, self.folder)
         self.run = run
         try:
-            self.system.create_dir(self.folder, recursive=True)
+            check_unused(self.where, self._files.exists, self.folder)
+            self._files.make_folders(self.folder)
         except OSError as problem:
             raise EngineError(
-                f"{self.where} the folder {self.folder!r} cannot be created: {problem}"
+                f"{self.where} the folder {str(self.folder)!r} cannot be created: {problem}"
             ) from problem
 
     def write(self, batch: int, rows: SinkRows) -> None:
@@ -178,27 +184,51 @@ class FilesSink:
             self._write(f"{name}-r{revision}.{self.form}", TableRows([mine], rows.schema))
 
     def _write(self, name: str, rows: SinkRows) -> None:
-        draft = f"{self.folder}/.{name}.part"
-        with self.system.open_output_stream(draft) as out:
-            if self.own and isinstance(self.system, pa.fs.LocalFileSystem):
-                Path(draft).chmod(PRIVATE)
+        def fill(out: Any) -> None:
             _FORMS[self.form](out, rows)
-        self._sync(draft)
-        self.system.move(draft, f"{self.folder}/{name}")
-        self._sync(self.folder)
 
-    def _sync(self, path: str) -> None:
-        """Force a local file to disk, so that it survives a power failure."""
-        if isinstance(self.system, pa.fs.LocalFileSystem):
-            sync(path)
+        self._files.write_whole(self.folder / name, fill, f".{name}.part", self.own)
 
     def _forget_after(self, batch: int) -> None:
         """Delete this run's files of later batches: its checkpoint was restored from a copy."""
         mine = re.compile(re.escape(f"{self.query}-{self.run}-") + rf"(\d+)(?:-r\d+)?\.{self.form}")
-        for found in self.system.get_file_info(pa.fs.FileSelector(self.folder)):
-            name = mine.fullmatch(found.base_name)
+        for each in self._files.names(self.folder):
+            name = mine.fullmatch(each)
             if name is not None and int(name.group(1)) > batch:
-                self.system.delete_file(found.path)
+                self._files.remove(self.folder / each)
+
+
+class RemoteFiles:
+    """The steps of a ``World`` that a sink takes, on a file system that is not this machine's."""
+
+    def __init__(self, system: pa.fs.FileSystem) -> None:
+        self.system = system
+
+    def exists(self, path: Path) -> bool:
+        """Whether there is a file or folder of this name."""
+        return bool(self.system.get_file_info(str(path)).type != pa.fs.FileType.NotFound)
+
+    def make_folders(self, path: Path) -> None:
+        """Make a folder and those above it."""
+        self.system.create_dir(str(path), recursive=True)
+
+    def names(self, folder: Path) -> list[str]:
+        """What is in a folder."""
+        found = self.system.get_file_info(pa.fs.FileSelector(str(folder)))
+        return [each.base_name for each in found]
+
+    def remove(self, path: Path) -> None:
+        """Remove a file."""
+        self.system.delete_file(str(path))
+
+    def write_whole(
+        self, path: Path, content: Callable[[Any], None], draft: str, private: bool
+    ) -> None:
+        """Write a file under another name, and rename it."""
+        part = str(path.with_name(draft))
+        with self.system.open_output_stream(part) as out:
+            content(out)
+        self.system.move(part, str(path))
 
 
 def _tables(writer: Callable[..., Any], out: Any, rows: SinkRows) -> None:

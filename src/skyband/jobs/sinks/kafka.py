@@ -10,8 +10,9 @@ from skyband.data.json_text import json_text
 from skyband.errors import EngineError
 from skyband.jobs.job import JobSection
 from skyband.jobs.limits import YEARS
-from skyband.jobs.places import client_options, require_kafka
+from skyband.jobs.places import client_options
 from skyband.jobs.sinks.base import SinkRows, messages_of
+from skyband.jobs.world import MACHINE, World
 
 __all__ = ["KafkaSink"]
 
@@ -32,7 +33,13 @@ class KafkaSink:
     refuses = (YEARS,)
 
     def __init__(
-        self, where: str, section: JobSection, query: str, job: str = "", revises: bool = False
+        self,
+        where: str,
+        section: JobSection,
+        query: str,
+        job: str = "",
+        revises: bool = False,
+        world: World = MACHINE,
     ) -> None:
         self.where = where
         self.job, self.query, self.revises = job, query, revises
@@ -40,7 +47,7 @@ class KafkaSink:
         self.run = ""
         self.sent = -1
         """The last batch of this run that was sent."""
-        self._kafka = require_kafka()
+        self._kafka = world.kafka()
         self._producer: Any = None
 
     @property

@@ -30,8 +30,10 @@ import pyarrow as pa
 
 from skyband.errors import EngineError
 from skyband.jobs.limits import NO_NUL, SIGNED, YEARS, writable
-from skyband.jobs.places import check_table, dsn_of, require_psycopg
-from skyband.jobs.sinks.base import REVISION, SinkRows, last_revisions
+from skyband.jobs.places import check_table, dsn_of
+from skyband.jobs.sinks.base import SinkRows, last_revisions
+from skyband.jobs.world import MACHINE, World
+from skyband.query.base import REVISION
 
 __all__ = ["PostgresSink"]
 
@@ -72,12 +74,13 @@ class PostgresSink:
         groups: Sequence[str] = (),
         by: Sequence[str] = (),
         revises: bool = False,
+        world: World = MACHINE,
     ) -> None:
         """``groups`` are the columns of a group whose own arrivals a window counts.
 
         ``by`` are those of all groups. With ``revises``, windows may be corrected.
         """
-        self._psycopg = require_psycopg()
+        self._psycopg = world.psycopg()
         self.where = where
         self.dsn = dsn_of(where, dsn, dsn_env)
         check_table(where, table)

@@ -13,7 +13,6 @@ key and its ``"revision"`` in the body; in the header the revision follows the k
 
 from __future__ import annotations
 
-import time
 import urllib.error
 import urllib.request
 from base64 import b64encode
@@ -26,7 +25,9 @@ from skyband.errors import EngineError
 from skyband.jobs.job import JobSection
 from skyband.jobs.limits import YEARS
 from skyband.jobs.secrets import hidden
-from skyband.jobs.sinks.base import REVISION, SinkRows, messages_of
+from skyband.jobs.sinks.base import SinkRows, messages_of
+from skyband.jobs.world import MACHINE, World
+from skyband.query.base import REVISION
 from skyband.window import parse_duration
 
 __all__ = ["WebhookSink"]
@@ -52,9 +53,10 @@ class WebhookSink:
         query: str,
         groups: Sequence[str] = (),
         revises: bool = False,
+        world: World = MACHINE,
     ) -> None:
         """``groups`` are the columns of a group whose own arrivals a window counts."""
-        self.where = where
+        self.where, self._world = where, world
         self.url = section["url"]
         self._address, self._password = _parted(self.url)
         self.headers = {str(k): str(v) for k, v in (section["headers"] or {}).items()}
@@ -81,16 +83,16 @@ class WebhookSink:
                     f"{problem}. Give undelivered, a file for such messages, if the job shall go on"
                 )
             path = Path(self.undelivered)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with path.open("a", encoding="utf-8") as file:
-                file.write(json_text({"problem": problem, "message": text}) + "\n")
+            self._world.make_folders(path.parent)
+            line = json_text({"problem": problem, "message": text}) + "\n"
+            self._world.append(path, line.encode())
 
     def _deliver(self, key: str, body: bytes) -> str | None:
         """Post a message, again and again if need be; the last problem, or None."""
         wait = _FIRST_WAIT
         for attempt in range(self.retries + 1):
             if attempt:
-                time.sleep(wait)
+                self._world.sleep(wait)
                 wait = min(2 * wait, _LONGEST_WAIT)
             problem, final = self._post(key, body)
             if problem is None or final:
@@ -103,8 +105,8 @@ class WebhookSink:
         headers = fixed | self._password | self.headers
         request = urllib.request.Request(self._address, body, headers, method="POST")  # noqa: S310
         try:
-            with urllib.request.urlopen(request, timeout=self.timeout):  # noqa: S310
-                return None, True
+            self._world.post(request, self.timeout)
+            return None, True
         except urllib.error.HTTPError as refusal:
             final = refusal.code in _REFUSED and refusal.code not in _PASSING
             return f"status {refusal.code} ({refusal.reason})", final

@@ -27,8 +27,8 @@ from typing import Any
 
 import pyarrow.fs
 
-from skyband.data.durable import LOCK, clear, is_empty, parsed, write_whole
 from skyband.errors import EngineError, SkybandError
+from skyband.jobs.world import LOCK, MACHINE, parsed
 from skyband.spark.checkpoint import read_heads
 from skyband.spark.locations import open_location
 from skyband.spark.plan import BoardPlan, Closing
@@ -119,14 +119,14 @@ class Claim:
         """Remove a folder that this start created, because the start failed."""
         if self.new and self.local and not self.claimed:
             with suppress(OSError):  # what else is there stays
-                clear(Path(self.folder), _MARK)
+                MACHINE.clear(Path(self.folder), _MARK)
                 (Path(self.folder) / LOCK).unlink(missing_ok=True)
                 Path(self.folder).rmdir()
 
     def _found(self) -> Any:
         """The record in the folder; None if the folder is new."""
         path = Path(self.folder)
-        if self.local and path.is_dir() and not is_empty(path) and not self.mark.exists():
+        if self.local and path.is_dir() and not MACHINE.is_empty(path) and not self.mark.exists():
             raise EngineError(
                 f"{self.folder!r} is not empty and is not the checkpoint of a Skyband pipeline; "
                 "give an empty folder as checkpoint, or the one this pipeline was started with"
@@ -142,7 +142,7 @@ class Claim:
             except SkybandError:
                 free = True
             if free and "run" in told:  # left by a first start that failed before it wrote a batch
-                clear(Path(self.folder), _MARK)
+                MACHINE.clear(Path(self.folder), _MARK)
                 return
         if told.get("engine") == "local":
             raise EngineError(
@@ -170,7 +170,7 @@ class Claim:
             frame.coalesce(1).write.text(f"{self.folder}/{_REMOTE}")
             return
         Path(self.folder).mkdir(parents=True, exist_ok=True)
-        write_whole(self.mark, json.dumps(told, indent=1).encode())
+        MACHINE.write_whole(self.mark, json.dumps(told, indent=1).encode())
 
 
 def _record_of(folder: str, session: Any) -> Any:

@@ -1,0 +1,58 @@
+"""``sb.sql`` beside DuckDB, which runs the same statement over materialised windows."""
+
+from __future__ import annotations
+
+import random
+
+import duckdb
+import pytest
+from hypothesis import given
+from hypothesis import settings as given_settings
+from hypothesis import strategies as st
+
+import skyband as sb
+from support import sql_cases
+
+
+def check(rng: random.Random) -> int:
+    """Compare one statement over one table; the number of rows of the answer."""
+    case = sql_cases.drawn(rng)
+    table = sql_cases.flows(rng, rng.choice([0, 1, 8, 40]))
+    ours = sb.sql(case.statement, flows=table)
+    connection = duckdb.connect()
+    connection.register("windowed", sql_cases.windowed(table, case))
+    theirs = connection.sql(case.elsewhere).to_arrow_table()
+    problem = sql_cases.difference(case, ours, theirs)
+    assert problem is None, f"{case.statement}\n{case.elsewhere}\n{table.to_pylist()}\n{problem}"
+    return int(ours.num_rows)
+
+
+@given(st.randoms(use_true_random=False))
+@given_settings(max_examples=100)
+def test_a_statement_means_what_duckdb_says(rng: random.Random) -> None:
+    check(rng)
+
+
+def test_statements_have_answers() -> None:
+    assert sum(check(random.Random(seed)) > 3 for seed in range(40)) > 10
+
+
+SKYLINE = """
+    SELECT * FROM windowed AS a WHERE NOT EXISTS (
+        SELECT 1 FROM windowed AS b WHERE a.window_end = b.window_end AND a.ok = b.ok
+        AND b.bytes <= a.bytes AND b.x * 2 >= a.x * 2 AND (b.bytes < a.bytes OR b.x > a.x)
+    )"""
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_skyline_is_what_nothing_dominates(seed: int) -> None:
+    rng = random.Random(seed)
+    table = sql_cases.flows(rng, 40)
+    case = sql_cases.Case("", "", slide=5, size=15)
+    text = "SELECT * FROM HOP(flows, ts, 5, 15) SKYLINE OF bytes MIN, x * 2 MAX, ok DIFF"
+    connection = duckdb.connect()
+    connection.register("windowed", sql_cases.windowed(table, case))
+    theirs = connection.sql(SKYLINE).to_arrow_table()
+    ours = sb.sql(text, flows=table)
+    assert ours.column_names == theirs.column_names
+    assert sorted(map(repr, ours.to_pylist())) == sorted(map(repr, theirs.to_pylist()))
