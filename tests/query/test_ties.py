@@ -86,7 +86,7 @@ def test_the_default_keeps_its_fingerprint_and_others_are_refused() -> None:
     assert one.fingerprint == sb.TopK(k=1, score="x", window=window).fingerprint
     assert one.fingerprint != other.fingerprint
     with pytest.raises(sb.QueryError, match="ties must be one of rank, share, all"):
-        sb.HeavyHitters(k=1, item="x", window=window, ties="dense")
+        sb.HeavyHitters(k=1, item="x", window=window, ties="dense")  # type: ignore[arg-type]
 
 
 def test_the_live_view_marks_rows_that_share_a_rank() -> None:
