@@ -183,6 +183,12 @@ class TestWatch:
         text = good("topk", flows, *TIMED, "--watch", "-f", "csv")
         assert text == good("topk", flows, *TIMED, "-f", "csv")
 
+    def test_windows_may_be_corrected(self, flows: Path) -> None:
+        text = good("topk", flows, *TIMED, "--revise", "1 hour", "-f", "csv")
+        assert text.startswith('"window_start","window_end","revision","rank"')
+        assert "--revise must be positive" in bad("topk", flows, *TIMED, "--revise", "0 s")
+        assert "--revise" in bad("topk", flows, *TOP, "--count", 5, "--revise", "1 hour")
+
     def test_parquet_cannot_be_watched(self, flows: Path, tmp_path: Path) -> None:
         assert "--watch" in bad("topk", flows, *TIMED, "--watch", "-o", tmp_path / "x.parquet")
 

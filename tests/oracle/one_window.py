@@ -46,6 +46,8 @@ class Answer:
     """The push (from 0) after which the answer comes; None: it comes at the end of the input."""
     group: tuple[Any, ...] = ()
     """Of a count window: the group whose window it is."""
+    revision: int = 0
+    """How often the window had been answered before."""
 
 
 def evaluate(
@@ -169,7 +171,7 @@ def key_columns(kind: str, settings: Settings, table: list[Row]) -> list[str]:
         return [item] if isinstance(item, str) else list(item)
     if settings.get("id") is not None:
         return [settings["id"]]
-    computed = ("window_start", "window_end", "rank", "topk_probability", "decayed")
+    computed = ("window_start", "window_end", "revision", "rank", "topk_probability", "decayed")
     computed += tuple(settings.get("keep", ()))
     columns = list(table[0]) if table else []
     return [column for column in columns if column not in (*computed, *settings.get("by", ()))]

@@ -208,6 +208,13 @@ def test_ranks_are_those_of_sql() -> None:
     assert answer.exact
 
 
+def test_the_live_view_says_what_was_cut() -> None:
+    view = pytest.importorskip("skyband.cli.view")
+    query = sb.TopK(k=1, score="x", id="id", time="t", window=sb.TimeWindow(10), ties="all", most=1)
+    (answer,) = sb.watch(ROWS, query)
+    assert view._caption(answer, query, 0, ()).plain == "8 rows in the window · exact · 1 more tie"
+
+
 def test_changes_show_shared_ranks() -> None:
     query = sb.TopK(k=1, score="x", id="id", window=sb.CountWindow(3, slide=1), ties="all")
     answers = sb.Monitor(query).push(pa.table({"id": list("abcd"), "x": [5, 5, 7, 7]}))

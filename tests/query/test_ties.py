@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -110,3 +111,26 @@ def test_on_spark() -> None:
     assert got.to_pylist() == want.to_pylist()
     shown = want["rank"].to_pylist()
     assert any(one == other for one, other in pairwise(shown))
+
+
+@pytest.mark.parametrize("distinct", [None, "best", "latest"])
+def test_positions_are_the_ranks_of_answers(distinct: Any) -> None:
+    ranks: dict[Any, list[int]] = {"rank": [1, 2, 3, 4, 5, 6], "share": [1, 1, 3, 3, 3, 6]}
+    for ties, want in ranks.items():
+        window: Any = sb.TimeWindow(9, slide=3)
+        rows = ROWS.append_column("t", pa.array([0, 1, 2, 3, 4, 5]))
+        if distinct is None:
+            rows = rows.take(np.repeat(np.arange(6), ROWS["x"].to_numpy()))
+            query: Any = sb.HeavyHitters(k=9, item="id", time="t", window=window, ties=ties)
+        else:
+            query = sb.TopK(
+                k=9, score="x", id="id", time="t", window=window, ties=ties, distinct=distinct
+            )
+        monitor = sb.Monitor(query)
+        monitor.push(rows)
+        monitor.flush()
+        peeked = monitor.peek()
+        for name in "abcdef":
+            place = monitor.position(name)
+            assert (place and place.rank) == peeked.rank_of(name)
+        assert peeked.table["rank"].to_pylist() == want

@@ -21,7 +21,7 @@ from skyband.arrays import Ints
 from skyband.data.columns import equal_to
 from skyband.data.time_axis import window_value
 from skyband.errors import QueryError
-from skyband.query.base import Query
+from skyband.query.base import REVISION, Query
 
 __all__ = [
     "Answer",
@@ -35,7 +35,10 @@ __all__ = [
 
 
 class Position(NamedTuple):
-    """Where one id or item stands: its rank, its score or count, and how many there are."""
+    """Where one id or item stands: its rank, its score or count, and how many there are.
+
+    Ids that tie share a rank if those of the answers do.
+    """
 
     rank: int
     value: Any
@@ -116,6 +119,10 @@ class Answers:
     """The kinds of changes that an answer shows, each with its row; None for all, without rows."""
     name: str | None = None
     """The query's name on a board; None if the query stands alone."""
+    revision: Ints | None = None
+    """How often the window of each answer had been answered before, if answers are corrected."""
+    compared: Sequence[pa.Table | LazyTable | None] | None = None
+    """What the changes of each answer are against, if answers are corrected."""
 
     def __len__(self) -> int:
         return len(self.end)
@@ -131,19 +138,22 @@ class Answers:
         return self.made.schema.field("window_end").type
 
     def slice(self, i: int) -> pa.Table:
-        return now(self._cut(i))
+        return now(self.cut(i))
 
-    def _cut(self, i: int) -> pa.Table | LazyTable:
+    def cut(self, i: int) -> pa.Table | LazyTable:
+        """The rows of the i-th answer, which may not be built yet."""
         low, high = int(self.offsets[i]), int(self.offsets[i + 1])
         return self.made.slice(low, high - low)
 
     def previous(self, i: int) -> pa.Table | None:
         """The answer before the i-th; of the same group, if groups have their own windows."""
-        if self.group is None:
-            found = self._cut(i - 1) if i else self.before.get(0)
+        if self.compared is not None:
+            found = self.compared[i]
+        elif self.group is None:
+            found = self.cut(i - 1) if i else self.before.get(0)
         else:
             at = int(self._previous[i])
-            found = self._cut(at) if at >= 0 else self.before.get(int(self.group[i]))
+            found = self.cut(at) if at >= 0 else self.before.get(int(self.group[i]))
         return None if found is None else now(found)
 
     @cached_property
@@ -160,9 +170,9 @@ class Answers:
     def last(self) -> dict[int, pa.Table | LazyTable]:
         """The last table of each group that answered in this push."""
         if self.group is None:
-            return {0: self._cut(len(self) - 1)} if len(self) else {}
+            return {0: self.cut(len(self) - 1)} if len(self) else {}
         latest = dict(zip(self.group.tolist(), range(len(self)), strict=True))
-        return {group: self._cut(i) for group, i in latest.items()}
+        return {group: self.cut(i) for group, i in latest.items()}
 
     def views(self) -> list[Answer]:
         return [Answer(self, i) for i in range(len(self))]
@@ -204,13 +214,22 @@ class Answer:
         return window_value(int(self._all.end[self._at]), self._all.edge)
 
     @property
+    def revision(self) -> int:
+        """0 for the first answer of a window; 1, 2, ... for its corrections by late rows."""
+        every = self._all.revision
+        return 0 if every is None else int(every[self._at])
+
+    @property
     def table(self) -> pa.Table:
         """The rows of the answer, best first."""
         return self._all.slice(self._at)
 
     @property
     def changes(self) -> pa.Table:
-        """What entered, left or moved since the previous answer."""
+        """What entered, left or moved since the previous answer.
+
+        That of the window before or, for a correction, of the same window.
+        """
         every = self._all
         return changes(every.previous(self._at), self.table, every.query, every.only)
 
@@ -254,7 +273,7 @@ class Answer:
 
     @property
     def bounds(self) -> dict[str, Any]:
-        """The error bounds of an approximate answer."""
+        """The error bounds of an approximate answer; with all ties, how many rows were cut."""
         return {
             name: value[self._at].item() if isinstance(value, np.ndarray) else value
             for name, value in self._all.bounds.items()
@@ -288,10 +307,11 @@ class Answer:
 
 
 def with_edges(answer: Answer, rows: pa.Table) -> pa.Table:
-    """Rows of an answer, such as its changes, after the edges of its window."""
-    for place, (name, value) in enumerate(
-        (("window_start", answer.start), ("window_end", answer.end))
-    ):
+    """Rows of an answer, such as its changes, after the columns of its window."""
+    edges = [("window_start", answer.start), ("window_end", answer.end)]
+    if REVISION in answer.query.window_columns:
+        edges.append((REVISION, answer.revision))
+    for place, (name, value) in enumerate(edges):
         field = answer.table.schema.field(name)
         rows = rows.add_column(place, field, pa.repeat(pa.scalar(value, field.type), rows.num_rows))
     return rows

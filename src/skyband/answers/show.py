@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from skyband.answers.plain_text import plain
 from skyband.errors import SchemaError
+from skyband.query.base import REVISION
 
 if TYPE_CHECKING:
     from skyband.answers.answer import Answer
@@ -21,7 +22,7 @@ __all__ = ["AnswerTable", "answer_html", "answer_text", "show"]
 
 _MOST = 20
 """Rows of a window that are shown; the table has them all."""
-_EDGES = ("window_start", "window_end")
+_EDGES = ("window_start", "window_end", REVISION)
 _MEASURES = ("gain", "ratio", "value", "count", "decayed", "topk_probability", "score")
 """Columns that answers are ranked by, where the query is not known."""
 _BAR = "rgba(90,130,230,.28)"
@@ -100,34 +101,37 @@ class AnswerTable:
 
 def _windows(table: pa.Table) -> list[pa.Table]:
     """The rows of each window, in order."""
-    ends = table["window_end"].combine_chunks()
-    if not len(ends):
+    if not table.num_rows:
         return []
-    changes = pc.indices_nonzero(pc.not_equal(ends[1:], ends[:-1])).to_pylist()
-    cuts = [0, *(at + 1 for at in changes), len(ends)]
-    return [table.slice(a, b - a) for a, b in pairwise(cuts)]
+    cuts = {0, table.num_rows}
+    for name in _EDGES[1:]:
+        if name in table.column_names:
+            values = table[name].combine_chunks()
+            changes = pc.indices_nonzero(pc.not_equal(values[1:], values[:-1])).to_pylist()
+            cuts.update(at + 1 for at in changes)
+    return [table.slice(a, b - a) for a, b in pairwise(sorted(cuts))]
 
 
 def _span(window: pa.Table) -> str:
-    start, end = (window[name][0].as_py() for name in _EDGES)
-    return _interval(start, end)
+    return _interval(*(window[n][0].as_py() for n in _EDGES if n in window.column_names))
 
 
-def _interval(start: Any, end: Any) -> str:
-    return f"[{'…' if start is None else plain(start)}, {plain(end)})"
+def _interval(start: Any, end: Any, revision: int = 0) -> str:
+    corrected = f", revision {revision}" if revision else ""
+    return f"[{'…' if start is None else plain(start)}, {plain(end)}){corrected}"
 
 
 def answer_text(answer: Answer) -> str:
     """The answer as text: a line about the window, then the rows in columns."""
     name = "" if answer.name is None else f" {answer.name}"
-    head = f"<Answer{name} {_interval(answer.start, answer.end)}: {_rows(answer)}"
+    head = f"<Answer{name} {_interval(answer.start, answer.end, answer.revision)}: {_rows(answer)}"
     return "\n".join([f"{head}{_promise(answer)}>", *_lines(answer.table)])
 
 
 def answer_html(answer: Answer) -> str:
     """The answer as an HTML table, with a bar behind the value that it is ranked by."""
     name = f"<b>{escape(answer.name)}</b> " if answer.name else ""
-    span = escape(_interval(answer.start, answer.end))
+    span = escape(_interval(answer.start, answer.end, answer.revision))
     caption = f"{name}{span}: {_rows(answer)}{escape(_promise(answer))}"
     return _html(caption, answer.table, _body(answer.table, _value(answer)))
 

@@ -100,6 +100,7 @@ def window_of(
     half_life: str | None = None,
     since: str | None = None,
     zone: str | None = None,
+    revise: str | None = None,
 ) -> Window | dict[str, TimeWindow]:
     """The window that the options of a command describe, or the window of each source."""
     lengths = {"--window": size, "--count": count, "--half-life": half_life, "--since": since}
@@ -110,6 +111,8 @@ def window_of(
         raise QueryError(two + _GIVE + (". Or give " + ", or ".join(more)) * bool(more))
     if zone is not None and size is None:
         raise QueryError("--zone works only with --window, whose days it sets; leave it out")
+    if revise is not None and size is None:
+        raise QueryError("--revise works only with --window, whose answers it corrects")
     step = None if slide is None else _duration(slide)
     if count is not None:
         if lateness is not None or offset is not None:
@@ -129,7 +132,7 @@ def window_of(
             return LandmarkWindow(_slide(step), first, **given)
     assert size is not None
     with _named("--window"):
-        given |= {"zone": zone}
+        given |= {"zone": zone, "revise": None if revise is None else _duration(revise)}
         if "=" not in size:
             return TimeWindow(_duration(size), slide=step, **given)
         sizes = {name: str(each) for name, each in mapping_of("--window", size.split(",")).items()}
@@ -149,7 +152,7 @@ def _named(size: str) -> Iterator[None]:
         yield
     except QueryError as problem:
         parts = {"size": size, "half_life": size, "since": size}
-        parts |= {name: f"--{name}" for name in ("slide", "lateness", "offset", "zone")}
+        parts |= {name: f"--{name}" for name in ("slide", "lateness", "offset", "zone", "revise")}
         said = re.sub(r"^(\w+)\b", lambda m: parts.get(m[1], m[1]), str(problem))
         raise QueryError(said) from None
 

@@ -109,6 +109,8 @@ def common_parameters(kind: type[Query]) -> list[inspect.Parameter]:
                 help="How often the window is answered. Default: its length."),
         _option("lateness", text, None, "--lateness", **window,
                 help="How far a row may be behind the latest one."),
+        _option("revise", text, None, "--revise", **window,
+                help="How much later a row may be and still correct answers."),
         _option("offset", text, None, "--offset", **window,
                 help="Shift of all windows, such as '15 minutes' past the hour."),
         _option("zone", text, None, "--zone", **window,
@@ -204,7 +206,7 @@ def _run(kind: type[Query], given: dict[str, Any]) -> None:
     from skyband.cli.output import Picture, format_of, refuse_with_serve
 
     parts = ("window", "count", "slide", "lateness", "offset", "half_life", "since", "zone")
-    window = window_of(kind, *(given[name] for name in parts))
+    window = window_of(kind, *(given[name] for name in (*parts, "revise")))
     options = mapping_of("--option", given["option"] or ())
     query = query_of(kind, window, _own(kind, given), algorithm=given["algorithm"], options=options)
     given["alerts"] = _kinds(given["alerts"] or ())

@@ -219,6 +219,8 @@ def _caption(answer: Answer, query: Query, hidden: int, left_out: Sequence[str])
     unit = getattr(query, "weight", None) or "rows"
     parts = [f"{plain(answer.total)} {unit} in the window"]
     parts.append("exact" if answer.exact else _bounds(answer))
+    if cut := answer.bounds.get("cut"):
+        parts.append(f"{plain(cut)} more tie")
     left = answer.changes["change"].to_pylist().count("leave")
     if left:
         parts.append(f"{left} left")

@@ -32,6 +32,7 @@ from skyband.engine.board import BoardSession
 from skyband.engine.session import ONLY, OutOfOrder
 from skyband.errors import DataError
 from skyband.query import Query
+from skyband.query.base import REVISION
 from skyband.query.board import Board
 from skyband.query.checks import OnBad, one_of
 from skyband.window import CountWindow, Duration
@@ -155,9 +156,13 @@ def _table(board: BoardSession, name: str | None, tables: list[pa.Table]) -> pa.
     query, schema = board.queries[name], board.schema(name)
     alike = [t.cast(schema) if t.schema != schema else t for t in tables]
     table = pa.concat_tables(alike) if alike else empty_table(schema)
+    names = []
     if isinstance(query.window, CountWindow) and query.groups:
         # Groups complete their windows at different times, so windows are out of order.
         names = ["window_end", *query.groups]
+    elif REVISION in query.window_columns:  # corrections come later than their windows
+        names = ["window_end", REVISION]
+    if names:
         order = order_by_value(
             [table[name].combine_chunks() for name in names] + [to_arrow(np.arange(table.num_rows))]
         )

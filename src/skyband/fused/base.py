@@ -275,7 +275,18 @@ class FusedSynopsis(Synopsis[FusedTopK]):
         return output_type(schema.field(self.query.id).type)
 
     def output(self) -> pa.Schema:
-        return pa.schema([pa.field(self.query.id, self.id_type), pa.field("score", pa.float64())])
+        known = [pa.field(name, pa.float64()) for name in self.query.extra_columns]
+        return pa.schema([pa.field(self.query.id, self.id_type), *known])
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The streams whose values answers show; while they are made, NaN stands for null."""
+        return tuple(self.query.streams) if self.query.parts else ()
+
+    def rows_of(self, ids: pa.Array, scores: Floats, values: Floats) -> dict[str, Any]:
+        """The columns of a partial answer; ``values`` has one column for each of ``parts``."""
+        shown = {name: values[:, place].copy() for place, name in enumerate(self.parts)}
+        return {self.query.id: ids, "score": scores, **shown}
 
     # Rows -------------------------------------------------------------------------------------
 
@@ -462,7 +473,9 @@ class FusedSynopsis(Synopsis[FusedTopK]):
         merged = bool(runs.repeats.any())
         if merged:
             runs = runs.united(np.maximum.reduceat)  # of the bounds
-        return runs.with_parts(rows=self._settled(runs.parts["rows"], merged))
+        part = self._settled(runs.parts["rows"], merged)
+        known = {name: pa.array(part[name], from_pandas=True) for name in self.parts}
+        return runs.with_parts(rows=Part(part.offsets, {**part.columns, **known}))
 
     def _settled(self, part: Part, merged: bool) -> Part:
         """Rows in the total order (score, then the smaller id), at most k per run."""

@@ -113,7 +113,7 @@ class Job:
 
     def revises(self, query: str) -> bool:
         """Whether windows of a query come again when they are corrected, unless only changes do."""
-        revise = getattr(self.queries[query].window, "revise", None)
+        revise = self.queries[query].window.revise_ticks
         return revise is not None and not self.changes_of(query)
 
     def where(self, query: str, part: str = "") -> str:
@@ -195,7 +195,9 @@ def _over(window: Window) -> str:
     each = next(iter(window.values())) if isinstance(window, SideWindows) else window
     slide = each.slide or each.size if isinstance(each, TimeWindow) else each.slide
     zone = "" if each.zone is None else f" of {each.zone}"
+    revise = getattr(each, "revise", None)
     every = f"every {slide}{zone}, lateness {each.lateness}"
+    every += "" if revise is None else f", corrected for {revise}"
     if isinstance(window, SideWindows):
         sizes = " and ".join(f"{name} {side.size}" for name, side in window.items())
         return f"windows {sizes} {every}"

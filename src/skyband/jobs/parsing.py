@@ -189,7 +189,7 @@ def _window(table: str, told: Any, problems: Problems) -> Window | None:
         return None
     first = "count" if "count" in told else next((name for name in _KINDS if name in told), "size")
     names = [first, "slide"] if first == "count" else [first, "slide", "lateness", "offset"]
-    names += ["zone"] * (first == "size")
+    names += ["zone", "revise"] * (first == "size")
     other = " (or count, half_life or since in place of size)" if first == "size" else ""
     listed = f"its keys are {', '.join(names)}{other}"
     found = [f"{where} has no key {name!r}; {listed}" for name in told if name not in names]

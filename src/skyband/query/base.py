@@ -29,6 +29,7 @@ from skyband.window import (
 __all__ = [
     "KINDS",
     "NAME",
+    "REVISION",
     "Query",
     "check_query",
     "function_identity",
@@ -199,6 +200,8 @@ def _library_name(value: Any, package: str) -> str | None:
 Wanted = Any
 """A value that ``where`` asks for: text, a number, a boolean, a time."""
 RESERVED = ("window_start", "window_end", "rank")
+REVISION = "revision"
+"""The column that says how often a window was corrected, where late rows may correct it."""
 KINDS: dict[str, type[Query]] = {}
 """Every kind of query, by name."""
 
@@ -434,11 +437,25 @@ class Query:
         shown = {*self.groups, *self.shown(names), *self.kept}
         return tuple(name for name in names if name in shown)
 
+    @property
+    def window_columns(self) -> tuple[str, ...]:
+        """The columns that say of which window a row of an answer is; an answer begins with them.
+
+        Its corrections are told apart by the last one, if late rows may correct it.
+        """
+        revised = self.window.revise_ticks is not None
+        return (*RESERVED[:2], *([REVISION] if revised else []))
+
+    @property
+    def reserved(self) -> tuple[str, ...]:
+        """Names of answer columns that no input column may have."""
+        return (*self.window_columns, RESERVED[2], *self.extra_columns)
+
     def answer_names(self, seen: Sequence[str] = ()) -> tuple[str, ...]:
         """Names of an answer's columns, for use when their types are not known."""
         rank = RESERVED[2:] if self.ranked else ()
         shown = (*self.shown(seen), *self.extra_columns, *self.kept)
-        names = (*RESERVED[:2], *self.groups, *rank, *shown)
+        names = (*self.window_columns, *self.groups, *rank, *shown)
         return tuple(dict.fromkeys(name for name in names if name is not None))
 
     @property

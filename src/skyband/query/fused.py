@@ -11,8 +11,8 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from skyband.errors import QueryError
-from skyband.query.base import Query
-from skyband.query.checks import ColumnNames, column, columns, counts, one_of
+from skyband.query.base import RESERVED, Query
+from skyband.query.checks import ColumnNames, column, columns, counts, flag, one_of
 from skyband.window import CountWindow
 
 __all__ = ["COMBINERS", "FusedTopK"]
@@ -50,6 +50,7 @@ class FusedTopK(Query):
         recurrences: Most live reports of one object in one stream, or ``"estimate"``.
         returns: Whether a stream may report an object more than once.
         repeats: How several live reports count: ``"sum"``, ``"max"``, ``"latest"``, ``"mean"``.
+        parts: Whether to show the value that each stream has, in a column named as the stream.
 
     If a stream has not reported an object, or its report has expired, the stream's lower bound is
     used. A function for ``combine`` is monotone and goes from an array of shape (objects, streams)
@@ -58,7 +59,6 @@ class FusedTopK(Query):
     """
 
     kind: ClassVar[str] = "FusedTopK"
-    extra_columns: ClassVar[tuple[str, ...]] = ("score",)
     settings: ClassVar[tuple[str, ...]] = ("returns", "repeats")
     kept_anyway: ClassVar[tuple[str, ...]] = ("returns",)
 
@@ -74,6 +74,11 @@ class FusedTopK(Query):
     recurrences: int | Literal["estimate"] = 1
     returns: bool = True
     repeats: Literal["sum", "max", "latest", "mean"] = "sum"
+    parts: bool = False
+
+    @property
+    def extra_columns(self) -> tuple[str, ...]:  # type: ignore[override]
+        return ("score", *self.streams) if self.parts else ("score",)
 
     @classmethod
     def idle_options(cls, given: Mapping[str, Any]) -> tuple[str, ...]:
@@ -105,6 +110,13 @@ class FusedTopK(Query):
         column("stream", self.stream, optional=True)
         object.__setattr__(self, "streams", columns("streams", self.streams))
         one_of("repeats", self.repeats, REPEATS)
+        flag("parts", self.parts)
+        taken = {*RESERVED, "score", self.id, *self.by} & {*self.streams}
+        if self.parts and taken:
+            raise QueryError(
+                f"parts=True adds a column named as each stream, but an answer has a column "
+                f"{min(taken)!r} already; give that stream another name"
+            )
         if self.recurrences != "estimate":
             counts(self, "recurrences")
         with _understood("bounds", "a pair (low, high), or a pair per stream", self.bounds):

@@ -26,10 +26,10 @@ from skyband.data.ipc import table_from, table_to_bytes
 from skyband.errors import EngineError, QueryError, SkybandError
 from skyband.jobs import Job
 from skyband.jobs.report import Report
-from skyband.jobs.sinks.base import REVISION
 from skyband.jobs.stopping import Stop
 from skyband.jobs.world import MACHINE
 from skyband.query import Query
+from skyband.query.base import REVISION
 from skyband.serve.page import Page
 from skyband.serve.payload import text_of
 from skyband.serve.status import ReportedStatus, Schemas
@@ -130,7 +130,7 @@ def windows_of(
     Where windows may be corrected, ``shown`` has the revision of each end that was shown. What a
     correction has changed is not known here.
     """
-    revises = getattr(query.window, "revise", None) is not None
+    revises = query.window.revise_ticks is not None
     by = ["window_end", *query.groups, *(["rank"] if query.ranked else [])]
     order = pc.sort_indices(table, [(column, "ascending") for column in by])
     table = table.take(order)

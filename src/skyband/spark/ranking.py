@@ -89,7 +89,7 @@ def ranked_sql(session: Any, text: str, frames: Mapping[str, Any]) -> Any:
             f"{name}=..., not {given}"
         )
     frame = frames[name] if frames else session.table(name)
-    statement = read_statement(text, frame.schema.names)
+    statement = read_statement(text, frame.schema.names, not frame.isStreaming)
     whole = statement.query.time == WHOLE
     answers = ranked(at_once(frame) if whole else frame, statement.query)
     chosen = [F.col(_quoted(column)).alias(shown) for column, shown in statement.columns]

@@ -67,14 +67,17 @@ class DistinctTopK(TopKSynopsis):
             return None
         keys, ties = part["key"], part["tie"]
         mine, own = keys[at[0]], ties[at[0]]
-        better = (keys > mine) | ((keys == mine) & (ties > own))
+        better = keys > mine
+        kind = self.output().field(self.query.score).type
+        value = scores_of(keys[at[:1]], kind, self.query.largest)[0].as_py()
+        if self.query.tied_by is not None:
+            return int(better.sum()) + 1, value, len(part)
+        better |= (keys == mine) & (ties > own)
         tied = np.flatnonzero((keys == mine) & (ties == own))
         some = part.rows(tied, np.array([0, len(tied)]))
         ids = some.columns.get(f"shown:{self.query.id}")
         order = np.argsort(id_ranks(ids), kind="stable") if ids is not None else np.zeros(1, int)
         place = int(np.flatnonzero(tied[order] == at[0])[0])
-        kind = self.output().field(self.query.score).type
-        value = scores_of(keys[at[:1]], kind, self.query.largest)[0].as_py()
         return int(better.sum()) + place + 1, value, len(part)
 
     def united(self, part: Part) -> Part:

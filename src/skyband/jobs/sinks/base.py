@@ -15,11 +15,10 @@ import pyarrow as pa
 from skyband.data.json_text import json_text
 from skyband.engine.intake import ValueTest
 from skyband.errors import EngineError, SkybandError
+from skyband.query.base import REVISION
 
-__all__ = ["REVISION", "Sink", "SinkRows", "TableRows", "last_revisions", "messages_of", "written"]
+__all__ = ["Sink", "SinkRows", "TableRows", "last_revisions", "messages_of", "written"]
 
-REVISION = "revision"
-"""The column that says how often a window was corrected."""
 _PLAIN = '[]", '
 """Characters of a group that a key holds as they are, besides letters and digits."""
 

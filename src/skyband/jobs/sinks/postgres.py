@@ -31,8 +31,9 @@ import pyarrow as pa
 from skyband.errors import EngineError
 from skyband.jobs.limits import NO_NUL, SIGNED, YEARS, writable
 from skyband.jobs.places import check_table, dsn_of
-from skyband.jobs.sinks.base import REVISION, SinkRows, last_revisions
+from skyband.jobs.sinks.base import SinkRows, last_revisions
 from skyband.jobs.world import MACHINE, World
+from skyband.query.base import REVISION
 
 __all__ = ["PostgresSink"]
 

@@ -108,7 +108,7 @@ _WORD, _WIDEST, _CELL = 63, 10, 12  # bits: of a code, of a field at most, of a 
 _PAYS = 16  # a further pivot is tried while each leaves out one point of so many
 
 
-class Scratch(NamedTuple):
+class SkylineScratch(NamedTuple):
     """Room for the points of the longest run."""
 
     near: Ints  # the points that no pivot dominates, then in the order in which they are taken
@@ -133,7 +133,7 @@ def skyline_runs(points: Ints, offsets: Ints, counts: Ints) -> tuple[Ints, Ints]
     kept = np.empty(total, np.int64)
     kept_offsets = np.zeros(len(offsets), np.int64)
     keys = np.empty(total, np.float64)
-    room = Scratch(
+    room = SkylineScratch(
         np.empty(total, np.int64), np.empty(total, np.int64), np.empty(total, np.int64),
         np.empty(total, np.int64), np.empty(total, np.int64), np.empty(total + _BLOCK, np.int64),
         np.empty(total // _BLOCK + 1, np.int64), np.empty(1 << (_WIDEST - 1), np.int64),
@@ -184,7 +184,7 @@ def _near(points: Ints, first: int, last: int, keys: Floats, near: Ints, counts:
 
 
 @jit
-def _encode(points: Ints, size: int, room: Scratch) -> tuple[int, int]:
+def _encode(points: Ints, size: int, room: SkylineScratch) -> tuple[int, int]:
     """Write code, key and tie of the listed points; returns a field's bits, and the spare bits."""
     fields = min(points.shape[1], _WORD // 3)
     width = min(_WORD // max(fields, 1), _WIDEST)
@@ -219,7 +219,7 @@ def _encode(points: Ints, size: int, room: Scratch) -> tuple[int, int]:
 
 
 @jit
-def _arrange(points: Ints, size: int, bits: int, room: Scratch) -> None:
+def _arrange(points: Ints, size: int, bits: int, room: SkylineScratch) -> None:
     """Sort the listed points: none before one that dominates it, equal ones side by side.
 
     The order is by cell, then by the sum of fields, then by the dimensions, from left to right.
@@ -241,7 +241,7 @@ def _arrange(points: Ints, size: int, bits: int, room: Scratch) -> None:
 
 @jit
 def _filter(
-    points: Ints, size: int, bits: int, high: int, room: Scratch, kept: Ints, counts: Ints
+    points: Ints, size: int, bits: int, high: int, room: SkylineScratch, kept: Ints, counts: Ints
 ) -> int:
     """Write the listed points that none before them dominates to ``kept``; returns how many."""
     near, member, top, window = room.near, room.member, room.top, room.spare
@@ -275,7 +275,7 @@ def _filter(
 
 
 @jit
-def _append(i: int, code: int, bits: int, high: int, members: int, room: Scratch) -> int:
+def _append(i: int, code: int, bits: int, high: int, members: int, room: SkylineScratch) -> int:
     """Add a member and its code; returns how many there are."""
     block = members // _BLOCK
     if members % _BLOCK == 0:
