@@ -185,7 +185,7 @@ def run_out(start: Callable[[], Any], attempts: int = 5, stays: bool = False) ->
 
 
 def embedded(
-    query: sb.Query, pushes: Sequence[Any], on_bad: str = "raise", changes: bool = False
+    query: sb.Query, pushes: Sequence[Any], on_bad: Any = "raise", changes: bool = False
 ) -> tuple[pa.Table, Mapping[str, Any]]:
     """Rows that a Monitor gives for these pushes, without a flush, and its counts."""
     monitor = sb.Monitor(query, on_bad=on_bad)

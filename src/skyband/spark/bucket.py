@@ -29,7 +29,7 @@ import pandas as pd
 import pyarrow as pa
 
 from skyband.arrays import Ints, State
-from skyband.contract.capabilities import PartStore, ReaderFold
+from skyband.contract.capabilities import PaneShrinking, PartStore, ReaderFold
 from skyband.contract.rows import Faults, RefusedRows
 from skyband.contract.runs import Runs
 from skyband.data.group_table import GroupTable
@@ -373,6 +373,7 @@ class Bucket:
         fold = self._loaded(stored)
         pieced = self._pieced(stored, fold, int(self.panes.pane_of(watermark)))
         joined = list(slices(fold.open.of(pieced))) if len(pieced) else []
+        before = fold.clock.sealed
         elsewhere = np.array(stored.filled, np.int64)
         step = fold.begin(watermark, elsewhere if late is None else np.append(elsewhere, late))
         if fold.archive is not None and len(pieced):  # where late rows are, too
@@ -389,14 +390,31 @@ class Bucket:
             if self.plan.revises or answered is None or fold.panes.last_read_of(pane) > answered:
                 self._write(stored, pane, runs, fold.groups)
         if step is not None and step.mended is not None:
+            # A pane of which all rows were refused is not among the mended ones.
+            panes = stored.panes[:, 0]
+            self._drop(stored, (panes >= before) & (panes < clock.sealed))
             for pane, runs in slices(step.mended):
                 self._write(stored, pane, runs, fold.groups)
         if isinstance(fold.synopsis, PartStore):
             self._write_parts(stored, fold, fold.synopsis)
         else:
             self._drop_expired(stored)
+            if isinstance(fold.synopsis, PaneShrinking) and not self.plan.revises:
+                self._shrink(stored, fold, fold.synopsis)
         if step is not None and any(map(len, step.windows)):
             self._answer(stored, fold, step, parts)
+
+    def _shrink(self, stored: StoredFold, fold: Fold, state: PaneShrinking) -> None:
+        """Write sealed panes again of whose rows half or more are no longer needed."""
+        needed = state.needed_rows()
+        sealed = stored.panes[(stored.panes[:, 0] < fold.clock.sealed) & (needed is not None)]
+        for pane, slot, _, items in sealed.tolist():
+            left = (needed or {}).get(pane, 0)
+            blob = self.store.get(slot) if items and 2 * left <= items else None
+            if blob is not None:
+                runs = state.shrunk(unpack_runs(blob, fold.groups)[0])
+                self._write(stored, pane, runs, fold.groups)
+                stored.panes[-1, 3] = left
 
     def _answer(
         self, stored: StoredFold, fold: Fold, step: Step, parts: Sequence[Runs | None]
