@@ -273,6 +273,7 @@ def test_answers_that_come_fast(chromium: Any, tmp_path: Path) -> None:
         page.add_init_script("window.held = 1e4; performance.now = () => window.held;")
         page.goto(f"http://127.0.0.1:{client.port}/")
         wait_for(page, "talkers", ["a", "b"])
+        page.wait_for_function(f"() => ({ends})() === 'a,b'")
         first = card(page, "talkers").locator("tbody tr").first
         first.focus()
         first.evaluate("(row) => { window.first = row; }")

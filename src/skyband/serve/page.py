@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
@@ -17,6 +18,7 @@ from skyband.errors import EngineError
 from skyband.jobs import CardView
 from skyband.jobs.local.posts import PostKeys
 from skyband.query import Query
+from skyband.query.checks import OnBad
 from skyband.serve.history import Event, History
 from skyband.serve.limits import ServiceLimits
 from skyband.serve.payload import WindowAnswer, answer_text, revision_of, text_of
@@ -25,6 +27,9 @@ from skyband.serve.words import asks
 from skyband.window import SideWindows
 
 __all__ = ["Page", "describe"]
+
+_MORE = re.compile(r" \(and [\d,]+ more like it\)$")
+"""Ends a reason: how many rows of the same batch are bad in the same way."""
 
 
 class Page:
@@ -35,7 +40,7 @@ class Page:
         queries: Mapping[str, Query],
         schemas: Schemas,
         folder: Path,
-        on_bad: str = "skip",
+        on_bad: OnBad = "skip",
         history: int = 1_000,
         limits: ServiceLimits | None = None,
         cards: Mapping[str, CardView] | None = None,
@@ -101,7 +106,7 @@ class Page:
         """Of each query that has bad rows: how many of how many, and why the first one was."""
         return [
             {"query": name, "bad": int(each["rows_bad"]), "rows": int(each["rows_in"]),
-             "reason": self.first_bad.get(name)}
+             "reason": _MORE.sub("", self.first_bad.get(name) or "") or None}
             for name, each in self.stats.items() if each["rows_bad"]
         ]  # fmt: skip
 

@@ -19,6 +19,7 @@ const HIDDEN = new Set(["window_start", "window_end", "revision", "rank", "count
 const ROW = 32; // height of a row, as in the style sheet
 const COLOURS = 20; // as many as the style sheet has
 const LEAST = 400; // width of a card beside others
+const BROAD = 740; // width that has room for a ranking and its chart beside it
 const GAP = 18; // between cards, as in the style sheet
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 const place = new URLSearchParams(location.hash.slice(1));
@@ -184,20 +185,23 @@ function promise(answer, rows, { value, units }) {
 // A card ---
 
 class Card {
+  answers = []; // oldest first
+  known = new Set();
+  lines = []; // of the table; they stay and change what they say
+  places = new Map(); // where a key stands in them
+  ends = []; // the names at the ends of the lines in the chart
+  paths = new Map(); // the lines themselves, by key
+  points = new Map();
+  arrivals = []; // when the last answers came, to see how fast they come
+  drawnAt = -Infinity;
+  chartedAt = -Infinity;
+  seen = true; // whether the card is in sight
+  group = null;
+  width = 0; // of the drawing
+  height = 0;
+
   constructor(query) {
     this.query = query;
-    this.answers = []; // oldest first
-    this.known = new Set();
-    this.lines = []; // of the table; they stay and change what they say
-    this.places = new Map(); // where a key stands in them
-    this.ends = []; // the names at the ends of the lines in the chart
-    this.paths = new Map(); // the lines themselves, by key
-    this.points = new Map();
-    this.arrivals = []; // when the last answers came, to see how fast they come
-    this.drawnAt = this.chartedAt = -Infinity;
-    this.seen = true; // whether the card is in sight
-    this.group = null;
-    this.width = this.height = 0; // of the drawing
     const given = place.get(`group.${query.name}`);
     if (given) try { this.group = JSON.parse(given); } catch { this.group = null; }
     this.build();
@@ -328,7 +332,7 @@ class Card {
     answer.order = order(answer.end);
     answer.only = alone.length ? JSON.stringify(alone) : null;
     if (this.known.has(mark)) {
-      // A window that was corrected takes the place of what was said of it before.
+      // A window that was corrected takes its place.
       const at = answer.revision ? this.answers.findIndex((each) => each.order === answer.order) : -1;
       if (at >= 0 && answer.revision > (this.answers[at].revision || 0)) this.answers[at] = answer;
       return;
@@ -392,7 +396,6 @@ class Card {
   }
 
   shownRows(answer) {
-    // The chart reads the same answers again and again, so their keys are kept.
     const group = this.group ? label(this.group) : "";
     if (!answer.kept || answer.kept.group !== group) answer.kept = { group, rows: this.keyed(this.mine(answer.rows)) };
     return answer.kept.rows;
@@ -569,7 +572,7 @@ class Card {
       line.dot.style.background = colour(id);
     }
     write(line.rank, String(row.rank));
-    this.room ??= line.name.clientWidth - 28; // the space around, and the dot
+    this.room ??= line.name.clientWidth - 30; // the space around, and the dot
     line.short = cut(key, this.room * (this.beside.length ? 0.6 : 1), FONTS.row, this.apart);
     write(line.text, line.short);
     line.name.ariaLabel = line.short === key ? null : key;
@@ -724,7 +727,7 @@ class Card {
       this.frame = { grid: draw("g"), area: draw("path", { class: "area" }), stairs: draw("path", { class: "stairs" }), points: draw("g") };
       chart.replaceChildren(this.frame.grid, this.frame.area, this.frame.stairs, this.frame.points);
     }
-    const axis = (name, wish) => `${name}${/^(bytes)?$/.test(query.units[name] || "") ? "" : `, ${query.units[name]}`}: ${wish === "min" ? "lower" : "higher"} is better`;
+    const axis = (name, wish) => `${name}${/^(bytes)?$/.test(query.units[name] || "") || name.endsWith(query.units[name]) ? "" : `, ${query.units[name]}`}: ${wish === "min" ? "lower" : "higher"} is better`;
     const ticks = JSON.stringify([wide, high, x.ticks, y.ticks, x.ticks.map(x), y.ticks.map(y)]);
     if (ticks !== this.frame.ticks) this.frame.grid.replaceChildren(
       ...x.ticks.flatMap((tick) => [draw("line", { class: "grid", x1: x(tick), x2: x(tick), y1: box.top, y2: box.bottom }),
@@ -922,10 +925,10 @@ function arrange() {
     let full = size(line[0]);
     while (rest.length && full + size(rest[0]) <= most) { full += size(rest[0]); line.push(rest.shift()); }
     left -= full;
+    const width = (card) => (wide / full) * size(card) - GAP, broad = line.every((card) => width(card) > BROAD);
     for (const card of line) {
-      const part = (wide / full) * size(card) - GAP;
-      card.element.style.flexBasis = `${part - 0.02}px`;
-      card.element.classList.toggle("broad", part > 740);
+      card.element.style.flexBasis = `${width(card) - 0.02}px`;
+      card.element.classList.toggle("broad", broad); // the chart beside the ranking
     }
   }
 }
