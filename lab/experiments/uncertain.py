@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -197,6 +198,7 @@ def _radar() -> dict[str, bool]:
     """Whether each semantics answers the paper's radar readings as its section 1 does."""
     readings = pa.table({"score": SPEEDS, "p": CHANCES})
     found = {}
+    kind: Any
     for kind, speeds in RADAR_ANSWERS.items():
         query = sb.UncertainTopK(
             k=2, score="score", probability="p", window=sb.CountWindow(4), semantics=kind,

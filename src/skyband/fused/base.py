@@ -282,7 +282,7 @@ class FusedSynopsis(Synopsis[FusedTopK]):
     @property
     def parts(self) -> tuple[str, ...]:
         """The streams whose values answers show; while they are made, NaN stands for null."""
-        return self.query.streams if self.query.parts else ()
+        return tuple(self.query.streams) if self.query.parts else ()
 
     def rows_of(self, ids: pa.Array, scores: Floats, values: Floats) -> dict[str, Any]:
         """The columns of a partial answer; ``values`` has one column for each of ``parts``."""
