@@ -165,6 +165,8 @@ def test_small_errors_are_none_and_others_have_a_unit(chromium: Any, tmp_path: P
     with served.serving(shown) as client:
         page = opened(chromium, client)
         wait_text(page, ".about", "within")
+        wait_text(page, ".exact", "exact")
+        wait_text(page, ".about", "not shown")
         words = {name: card(page, name).locator(".facts span").first for name in shown.queries}
         assert words["tiny"].inner_text() == "exact to 6 digits"
         assert words["tiny"].get_attribute("class") == "exact"
@@ -452,9 +454,8 @@ def test_an_id_of_several_columns_is_found_as_it_is_shown(chromium: Any, tmp_pat
         page = opened(chromium, client)
         wait_text(page, "tbody", "b · web")
         field, said = page.locator(".find input"), page.locator(".find output")
-        for text, wanted in [
-            ("a", "write it as host · service"), ("a · web", "2 of 2, with "), ("a · dns", "not in"),
-        ]:  # fmt: skip
+        found = {"a": "write it as host · service", "a · web": "2 of 2, with ", "a · dns": "not in"}
+        for text, wanted in found.items():
             field.fill(text)
             field.press("Enter")
             said.get_by_text(wanted).wait_for(timeout=15_000)

@@ -547,7 +547,7 @@ class Card {
       if (now) light(now.id);
     } else if (lines.length && !lines.some((line) => line.tr.tabIndex === 0)) lines[0].tr.tabIndex = 0;
     // The list keeps its height when there are fewer rows for a while.
-    const tallest = Math.max(Math.min(this.tallest || 0, query.spec.k || 0), rows.length);
+    const tallest = Math.max(Math.min(this.tallest || 0, query.spec.k || 0), rows.length, 1);
     if (tallest !== this.tallest) this.list.style.minHeight = `${tallest * ROW}px`;
     this.tallest = tallest;
   }
