@@ -162,9 +162,9 @@ class TestHelp:
         assert "<bool>" not in text
         assert not re.search(r"[a-z_]=(True|False|\")", text), text
         if verb == "fused":
-            assert "--no-returns promises that each stream reports" in text
+            assert "With other --repeats than sum any number" in text
         if verb == "topk":
-            assert "--ties share gives equal scores the same rank" in text
+            assert "--distinct latest shows the better score" in text
             assert "--largest --no-largest" in text
 
     def test_completion(self) -> None:

@@ -261,6 +261,8 @@ def test_rank_and_watch_show_revisions() -> None:
     assert table.schema.field("revision").type == pa.int32()
     found = zip(*(table[n].to_pylist() for n in ("window_end", "revision", "x")), strict=True)
     assert list(found) == [(10, 0, 1.0), (10, 1, 5.0), (20, 0, 2.0), (30, 0, 1.0)]
+    assert "4 windows" in repr(sb.show(table, last=9))
+    assert "[0, 10), revision 1" in repr(sb.show(table, last=9))
     assert [a.revision for a in sb.watch(iter(pushes), query(revise=25))] == [0, 1, 0, 0]
     whole = sb.rank(pa.concat_tables(pushes), query(revise=25))  # sorted first
     assert whole["revision"].to_pylist() == [0, 0, 0]

@@ -32,7 +32,7 @@ TICK = dt.timedelta(microseconds=1)
 Rows = list[oracle.Row]
 
 
-def rank(source: Any, query: sb.Query, on_bad: str) -> pa.Table:
+def rank(source: Any, query: sb.Query, on_bad: Any) -> pa.Table:
     """``sb.rank`` without its warning: rows are bad on purpose."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", sb.SkybandWarning)

@@ -239,12 +239,14 @@ class World(ABC):
 
         What a server keeps there stays.
         """
-        for name in sorted(self.names(folder), key=lambda each: (each == mark, each)):
-            if not self.is_folder(folder / name):
-                if name != LOCK:
-                    self.remove(folder / name)
-            elif name != "serve":
+        for name in sorted(self.names(folder)):
+            if name != "serve" and self.is_folder(folder / name):
                 self.remove_folder(folder / name)
+            elif name not in ("serve", LOCK, mark):
+                self.remove(folder / name)
+        self.sync_folder(folder)  # or the mark could be gone before the others
+        with suppress(FileNotFoundError):
+            self.remove(folder / mark)
 
     def forget_drafts(self, folder: Path) -> None:
         """Remove files that were never finished; only for the process that has the lock."""

@@ -18,6 +18,7 @@ from skyband.errors import EngineError
 from skyband.jobs import CardView
 from skyband.jobs.local.posts import PostKeys
 from skyband.query import Query
+from skyband.query.checks import OnBad
 from skyband.serve.history import Event, History
 from skyband.serve.limits import ServiceLimits
 from skyband.serve.payload import WindowAnswer, answer_text, revision_of, text_of
@@ -39,7 +40,7 @@ class Page:
         queries: Mapping[str, Query],
         schemas: Schemas,
         folder: Path,
-        on_bad: str = "skip",
+        on_bad: OnBad = "skip",
         history: int = 1_000,
         limits: ServiceLimits | None = None,
         cards: Mapping[str, CardView] | None = None,
