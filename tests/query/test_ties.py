@@ -115,7 +115,8 @@ def test_on_spark() -> None:
 
 @pytest.mark.parametrize("distinct", [None, "best", "latest"])
 def test_positions_are_the_ranks_of_answers(distinct: Any) -> None:
-    ranks: dict[Any, list[int]] = {"rank": [1, 2, 3, 4, 5, 6], "share": [1, 1, 3, 3, 3, 6]}
+    shared = [1, 1, 3, 3, 3, 6]
+    ranks: dict[Any, list[int]] = {"rank": [1, 2, 3, 4, 5, 6], "share": shared, "all": shared}
     for ties, want in ranks.items():
         window: Any = sb.TimeWindow(9, slide=3)
         rows = ROWS.append_column("t", pa.array([0, 1, 2, 3, 4, 5]))

@@ -198,6 +198,8 @@ def embedded(
                 {n: [v] * table.num_rows for n, v in (("start", answer.start), ("end", answer.end))}
             )
             columns = {"window_start": edges["start"], "window_end": edges["end"]}
+            if "revision" in query.window_columns:
+                columns["revision"] = pa.array([answer.revision] * table.num_rows, pa.int32())
             table = pa.table(columns | dict(zip(table.column_names, table.columns, strict=True)))
         if table.num_rows:
             tables.append(table)

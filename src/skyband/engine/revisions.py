@@ -14,7 +14,7 @@ it takes as long as answering that stretch of the stream from its summaries.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, TypeAlias
 
@@ -63,6 +63,10 @@ class PaneArchive:
         self.pieces = kept
         return taken
 
+    def of(self, panes: Ints) -> list[Runs]:
+        """The summaries of some panes."""
+        return [runs.take(np.isin(runs.stamp, panes)) for runs in self.pieces]
+
     def expire(self, first: int) -> None:
         """Drop the panes before this one."""
         if self.pieces and self.pieces[0].stamp[0] < first:
@@ -87,6 +91,8 @@ class WindowHistory:
 
     def __init__(self) -> None:
         self.known: dict[int, tuple[int, Table]] = {}
+        self.keeps_tables = True
+        """Whether changes are asked for; otherwise only revisions are kept."""
 
     def next_revisions(self, windows: Ints) -> Ints:
         """The revisions of the next answers of these windows."""
@@ -110,28 +116,29 @@ class WindowHistory:
             follows = newest is None or number >= newest
             earlier = self.known.get(number)
             before.append(earlier[1] if earlier else last.get(0) if follows else None)
-            table = answers.cut(i)
+            table = answers.cut(i) if self.keeps_tables else answers.made.slice(0, 0)
             self.known[number] = revision, table
             if follows:
                 newest, last = number, {0: table}
         self.known = {n: each for n, each in self.known.items() if n >= expired}
         return replace(answers, compared=before), last
 
-    def snapshot(self) -> tuple[list[list[int]], dict[str, Any]]:
+    def snapshot(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """The window, the revision and the rows of each answer, and all rows as one table."""
         tables = {number: now(table) for number, (_, table) in self.known.items()}
         header = [[n, self.known[n][0], table.num_rows] for n, table in tables.items()]
         some = [table for table in tables.values() if table.num_rows]
-        return header, {"rows": table_to_array(pa.concat_tables(some))} if some else {}
+        rows = {"rows": table_to_array(pa.concat_tables(some))} if some else {}
+        return {"windows": header}, rows
 
     def restore(
-        self, header: Sequence[Sequence[int]], arrays: Mapping[str, Any], schema: pa.Schema
+        self, header: Mapping[str, Any], arrays: Mapping[str, Any], schema: pa.Schema
     ) -> None:
         """Restore what ``snapshot`` returned; answers have these columns."""
         table = sound_table(arrays["rows"]) if arrays else schema.empty_table()
         require(table.schema.equals(schema), "an answer with other columns")
         at = 0
-        for number, revision, rows in header:
+        for number, revision, rows in header["windows"]:
             self.known[whole(number, -_FAR)] = whole(revision), table.slice(at, whole(rows))
             at += rows
         require(at == table.num_rows, "rows of no answer")

@@ -34,6 +34,7 @@ from typing import Any, BinaryIO, Literal
 
 from skyband.embedded.formats import OpenFile, opened
 from skyband.embedded.sources import paths_of
+from skyband.engine.session import thread_count
 from skyband.errors import EngineError
 from skyband.jobs.places import require_kafka, require_psycopg
 
@@ -168,6 +169,10 @@ class World(ABC):
     def worker(self, name: str) -> Executor:
         """A thread that does one thing after the other."""
 
+    @abstractmethod
+    def readers(self) -> int:
+        """How many threads may read files at the same time."""
+
     # Made of several steps ---------------------------------------------------------------------
 
     def exists(self, path: Path) -> bool:
@@ -239,12 +244,14 @@ class World(ABC):
 
         What a server keeps there stays.
         """
-        for name in sorted(self.names(folder), key=lambda each: (each == mark, each)):
-            if not self.is_folder(folder / name):
-                if name != LOCK:
-                    self.remove(folder / name)
-            elif name != "serve":
+        for name in sorted(self.names(folder)):
+            if name != "serve" and self.is_folder(folder / name):
                 self.remove_folder(folder / name)
+            elif name not in ("serve", LOCK, mark):
+                self.remove(folder / name)
+        self.sync_folder(folder)  # or the mark could be gone before the others
+        with suppress(FileNotFoundError):
+            self.remove(folder / mark)
 
     def forget_drafts(self, folder: Path) -> None:
         """Remove files that were never finished; only for the process that has the lock."""
@@ -355,6 +362,10 @@ class Machine(World):
     def worker(self, name: str) -> Executor:
         """A thread."""
         return ThreadPoolExecutor(1, name)
+
+    def readers(self) -> int:
+        """As many as there are processors."""
+        return thread_count(None)
 
 
 MACHINE = Machine()

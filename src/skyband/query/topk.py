@@ -16,8 +16,8 @@ __all__ = ["ALL_TIES", "DISTINCT", "TopK", "algorithm_for"]
 
 DISTINCT = {"best": "skyband-distinct", "latest": "latest"}
 """The algorithm that answers each kind of ``distinct`` over time and count windows."""
-ALL_TIES = "skyband-ties"
-"""The algorithm that answers ``ties="all"`` over them."""
+ALL_TIES = "skyband-ties", "distinct-ties"
+"""The algorithms that answer ``ties="all"`` over them, without and with ``distinct``."""
 
 
 def algorithm_for(distinct: str, window: str) -> str:
@@ -86,23 +86,22 @@ class TopK(Query):
         return (self.score,)
 
     def answered_by(self, algorithm: str) -> bool:
-        if self.ties == "all":
-            return algorithm == (ALL_TIES if self.window.sort == "sized" else self.window.sort)
-        if algorithm == ALL_TIES:
-            return False
+        if self.window.sort == "sized" and (self.ties == "all" or algorithm in ALL_TIES):
+            return self.ties == "all" and algorithm == ALL_TIES[self.distinct is not None]
         if self.distinct is None:
             return algorithm not in DISTINCT.values() and not algorithm.endswith("-distinct")
         return algorithm == algorithm_for(self.distinct, self.window.sort)
 
     @property
     def variant(self) -> str:
-        return "with ties='all'" if self.ties == "all" else f"with distinct={self.distinct!r}"
+        ties = f"ties={self.ties!r} and " if self.ties == "all" else ""
+        return f"with {ties}distinct={self.distinct!r}"
 
     def _validate(self) -> None:
         column("score", self.score)
         column("id", self.id, optional=True)
         column("time", self.time, optional=True)
-        self._validate_ties("distinct")
+        self._validate_ties()
         number("epsilon", self.epsilon, 0.0, math.inf)
         number("delta", self.delta, 0.0, 1.0, open_low=True)
         if self.distinct is not None:

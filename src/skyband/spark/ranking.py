@@ -179,6 +179,11 @@ def _query_plan(
         )
     (is_streaming,) = streaming
     check_window(query, is_streaming)
+    if is_streaming and query.window.revise_ticks is not None and (shards or 1) > 1:
+        raise EngineError(
+            "a stream on Spark corrects answers in one shard only, because a late row comes to one "
+            "shard and changes the answers of all: leave out shards=, or revise="
+        )
     kinds = asked_changes("changes", changes)
     if total:
         _check_total(query, bool(kinds), is_streaming)

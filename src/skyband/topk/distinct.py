@@ -15,9 +15,9 @@ import pyarrow as pa
 
 from skyband.arrays import Hashes, Ints
 from skyband.contract.rows import Rows, Windows
-from skyband.contract.runs import Part
+from skyband.contract.runs import Part, Runs
 from skyband.data.keys import best_of_each, hash_array, shards_of
-from skyband.data.order import id_ranks, scores_of
+from skyband.data.order import id_ranks, scores_of, sortable
 from skyband.kernels.borrow import frozen
 from skyband.topk.base import TopKSynopsis
 from skyband.topk.kernels.distinct import GroupWindows
@@ -57,6 +57,23 @@ class DistinctTopK(TopKSynopsis):
             return hash_array(rows.take(self.query.id, positions))
         hashes = hash_array(rows.batch.column(self.query.id))
         return hashes if rows.index is None else hashes[rows.index]
+
+    def summarise(self, rows: Rows) -> Runs:
+        hashes, kept = self.ids(rows), map(rows.arrow, self.query.keep)
+        key = sortable(rows.numpy(self.query.score), self.query.largest)
+        keys = self._rule(key, rows.tie)
+        positions, offsets = best_of_each(hashes, keys, kept, rows.offsets)
+        columns: dict[str, Any] = {
+            "key": key[positions],
+            "tie": rows.tie[positions],
+            "hash": hashes[positions],
+        }
+        columns |= {f"shown:{name}": rows.take(name, positions) for name in self._payload}
+        return rows.runs({"rows": Part(offsets, columns)})
+
+    def combine(self, runs: Runs) -> Runs:
+        runs = runs.united()
+        return runs.with_parts(rows=self.united(runs.parts["rows"]))
 
     def position_in(self, part: Part, key: Sequence[pa.Array]) -> tuple[int, Any, int] | None:
         """The position of an id among rows of one group, one per id, in any order."""
