@@ -287,7 +287,8 @@ class Session:
 
     def _take(self, batches: Sequence[ReadBatch], fold: Fold) -> Step | None:
         """Place and summarise rows that were read, and advance the clock."""
-        clock, sealed = fold.clock, fold.clock.sealed
+        clock = fold.clock
+        sealed = None if fold.archive is None else clock.sealed
         placements = []
         for each in batches:
             self.rows["rows_in"] += each.rows_in
@@ -297,9 +298,9 @@ class Session:
             axis = self.synopsis.axes.get(each.source)
             placements.append(clock.place(each, axis, fold.groups))
         placed = [each.rows for each in placements if each.rows is not None]
-        corrects = fold.archive is not None and any((each.pane < sealed).any() for each in placed)
-        if self.late_is_sorted and corrects:
-            raise OutOfOrder
+        sorts = self.late_is_sorted and sealed is not None
+        if sorts and any((each.pane < sealed).any() for each in placed):
+            raise OutOfOrder  # rather than that answers are corrected
         map_ = self.workers.map if self.synopsis.parallel else Workers().map
         summaries = map_(self.synopsis.summarise, placed)
         for each, placement in zip(batches, placements, strict=True):
