@@ -247,6 +247,9 @@ class SimulatedWorld(World):
     def worker(self, name: str) -> Executor:
         return LateWorker() if self.lazy else Worker()
 
+    def readers(self) -> int:
+        return 1
+
 
 class Worker(Executor):
     """A thread that does everything at once."""
