@@ -131,7 +131,8 @@ def _kinds(title: str, word: str, every: Mapping[str, KeyTypes]) -> Iterator[str
 def _queries() -> Iterator[str]:
     yield from ("", "How the [board](../serve.md) shows a query:", "", *_table(keys.CARD))
     common = parameters_of(Query.__doc__)
-    for name, kind in {"Every query": Query, **KINDS}.items():
+    kinds: dict[str, type[Query]] = {"Every query": Query, **KINDS}
+    for name, kind in kinds.items():
         yield from (
             "",
             f"## {name}",
