@@ -22,7 +22,7 @@ from skyband.data.group_table import GroupTable
 from skyband.engine.fold import Fold, Step, widest
 from skyband.engine.intake import Intake, refuse
 from skyband.engine.per_group import make_synopsis
-from skyband.engine.placement import ReadBatch
+from skyband.engine.placement import NEVER, ReadBatch
 from skyband.engine.row_buffer import RowBuffer, row_buffer_for
 from skyband.errors import DataError, QueryError, SchemaError, SkybandError
 from skyband.query.base import REVISION, Query
@@ -288,7 +288,7 @@ class Session:
     def _take(self, batches: Sequence[ReadBatch], fold: Fold) -> Step | None:
         """Place and summarise rows that were read, and advance the clock."""
         clock = fold.clock
-        sealed = None if fold.archive is None else clock.sealed
+        sealed = clock.sealed if self.late_is_sorted else NEVER
         placements = []
         for each in batches:
             self.rows["rows_in"] += each.rows_in
@@ -298,8 +298,7 @@ class Session:
             axis = self.synopsis.axes.get(each.source)
             placements.append(clock.place(each, axis, fold.groups))
         placed = [each.rows for each in placements if each.rows is not None]
-        sorts = self.late_is_sorted and sealed is not None
-        if sorts and any((each.pane < sealed).any() for each in placed):
+        if sealed > NEVER and any((each.pane < sealed).any() for each in placed):
             raise OutOfOrder  # rather than that answers are corrected
         map_ = self.workers.map if self.synopsis.parallel else Workers().map
         summaries = map_(self.synopsis.summarise, placed)
