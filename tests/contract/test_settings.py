@@ -22,7 +22,7 @@ MEANING = {
     "HeavyHitters": {"time", "weight", "by", "keep", "ties", "most", "proof", "where"}
     | {"aggregate", "min_rows", "largest", "against", "order", "smoothing", "min_count"},
     "UncertainTopK": {"id", "time", "by", "semantics", "threshold", "keep", "largest", "where"},
-    "FusedTopK": {"stream", "combine", "bounds", "time", "by", "recurrences", "where"},
+    "FusedTopK": {"stream", "combine", "bounds", "time", "by", "recurrences", "parts", "where"},
     "Skyline": {"id", "time", "by", "where"},
     "SkylineJoin": {"time", "where"},
 }

@@ -206,14 +206,14 @@ class SimulatedWorld(World):
             raise SchemaError(f"folder {pattern!r} has no file to read")
         return sorted((folder / name for name in names), key=by_name)
 
-    def table_file(self, path: Path) -> OpenFile:
+    def table_file(self, path: Path, delimiter: str | None = None) -> OpenFile:
         self.step("look", None, str(path))
         content = self.disk.file(path).now
         real = _REAL / hashlib.sha256(content).hexdigest()[:24] / path.name
         if not real.exists():
             real.parent.mkdir(parents=True, exist_ok=True)
             real.write_bytes(content)
-        return opened(real)
+        return opened(real, delimiter)
 
     def kafka(self) -> Any:
         return kafka_client(self.servers, self.step)
@@ -246,6 +246,9 @@ class SimulatedWorld(World):
 
     def worker(self, name: str) -> Executor:
         return LateWorker() if self.lazy else Worker()
+
+    def readers(self) -> int:
+        return 1
 
 
 class Worker(Executor):

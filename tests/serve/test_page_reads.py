@@ -165,6 +165,8 @@ def test_small_errors_are_none_and_others_have_a_unit(chromium: Any, tmp_path: P
     with served.serving(shown) as client:
         page = opened(chromium, client)
         wait_text(page, ".about", "within")
+        wait_text(page, ".exact", "exact")
+        wait_text(page, ".about", "not shown")
         words = {name: card(page, name).locator(".facts span").first for name in shown.queries}
         assert words["tiny"].inner_text() == "exact to 6 digits"
         assert words["tiny"].get_attribute("class") == "exact"
@@ -407,4 +409,54 @@ def test_words_of_the_tools(chromium: Any, tmp_path: Path) -> None:
         assert (
             card(page, "hosts").locator(".asks").inner_text() == "Top 3 host by bytes · each hour"
         )
+        page.close()
+
+
+@pytest.mark.parametrize("look", ["light", "dark"])
+def test_axe_has_nothing_to_say(chromium: Any, tmp_path: Path, look: str) -> None:
+    """About bad rows, a finished job, groups, cut names and a wide card, as about the rest."""
+    axe = pytest.importorskip("axe_playwright_python")
+    script = Path(axe.__file__).with_name("axe.min.js").read_text(encoding="utf-8")
+    board = {
+        "hosts": hosts(sb.TimeWindow("2 s"), by=("service",)),
+        "best": sb.TopK(k=3, score="bytes", id="host", time="ts", window=sb.TimeWindow("2 s")),
+    }
+    cards = {"best": CardView("The best", "bytes", wide=True)}
+    service = served.new_service(tmp_path, board, schema=SCHEMA, on_bad="skip", cards=cards)
+    with served.serving(service) as client:
+        long = "a-host-with-a-name-that-is-far-too-long-for-the-place-that-it-has-in-a-card-"
+        rows = [
+            row(f"2025-08-30T01:00:0{i}", f"{long}{i}", None if i == 1 else i) for i in range(8)
+        ]
+        client.post(rows)
+        service.status.finished = True
+        page = opened(
+            chromium, client, bypass_csp=True, color_scheme=look, reduced_motion="reduce",
+            viewport={"width": 900, "height": 900},
+        )  # fmt: skip
+        wait_text(page, "#live", "finished")
+        wait_text(page, "tbody", "…")
+        page.locator("#bad summary").click()
+        page.locator(".pick input").fill("gopher")
+        page.locator(".pick input").press("Enter")
+        page.locator("tbody tr").first.focus()
+        page.evaluate(script)
+        found = page.evaluate("async () => (await axe.run(document)).violations")
+        assert [(each["id"], each["nodes"][0]["html"]) for each in found] == []
+        assert page.problems == []
+        page.close()
+
+
+def test_an_id_of_several_columns_is_found_as_it_is_shown(chromium: Any, tmp_path: Path) -> None:
+    board = {"pairs": hosts(sb.TimeWindow("4 s", slide="2 s"), item=("host", "service"))}
+    with served.serving(served.new_service(tmp_path, board, schema=SCHEMA)) as client:
+        client.post([row(f"2025-08-30T01:00:0{i}", "ab"[i % 2], i) for i in range(6)])
+        page = opened(chromium, client)
+        wait_text(page, "tbody", "b · web")
+        field, said = page.locator(".find input"), page.locator(".find output")
+        found = {"a": "write it as host · service", "a · web": "2 of 2, with ", "a · dns": "not in"}
+        for text, wanted in found.items():
+            field.fill(text)
+            field.press("Enter")
+            said.get_by_text(wanted).wait_for(timeout=15_000)
         page.close()

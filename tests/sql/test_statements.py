@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -283,6 +284,18 @@ def test_what_is_refused_says_where_and_what_is_possible(text: str) -> None:
 def test_a_column_that_the_table_lacks_is_named() -> None:
     with pytest.raises(sb.SchemaError, match=r"line 1, column 8, .*: there is no column 'user'"):
         sb.sql(f"SELECT user FROM TUMBLE(flows, ts, 10) {BEST}", flows=FLOWS)
+
+
+def test_the_columns_of_a_window_are_its_own() -> None:
+    table = FLOWS.append_column("window_end", FLOWS["ts"])
+    with pytest.raises(sb.QueryError, match="already"):
+        sb.sql(f"{TUMBLE} {BEST}", flows=table)
+
+
+def test_without_the_parser_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "sqlglot", None)
+    with pytest.raises(sb.EngineError, match=r"pip install 'skyband\[sql\]'"):
+        sb.sql.query(f"{TUMBLE} {BEST}")
 
 
 def test_the_table_of_a_statement_has_to_be_given() -> None:

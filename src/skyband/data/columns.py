@@ -47,6 +47,8 @@ OFFSETS_32 = (pa.string(), pa.binary())
 OFFSETS_64 = (pa.large_string(), pa.large_binary())
 _VIEWS = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
 _VIEW_IDS = {kind.id for kind in _VIEWS}
+_PLAIN_IDS = _BY_ID.keys() | {kind.id for kind in OFFSETS_32 + OFFSETS_64}
+"""Types that are returned, taken and filtered as they are."""
 
 
 def native_dtype(kind: pa.DataType) -> np.dtype[Any] | None:
@@ -68,6 +70,8 @@ def is_bare(kind: pa.DataType) -> bool:
 
 def output_type(kind: pa.DataType) -> pa.DataType:
     """The type in which values are returned: dictionaries, runs and string views are decoded."""
+    if kind.id in _PLAIN_IDS:
+        return kind
     if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
         return output_type(kind.value_type)
     return _VIEWS[kind] if kind.id in _VIEW_IDS else kind
@@ -80,6 +84,8 @@ def decoded(table: pa.Table) -> pa.Table:
     """
     for number, column in enumerate(table.schema):
         given = column.type
+        if given.id in _PLAIN_IDS:
+            continue
         runs = pa.types.is_run_end_encoded(given)
         kind = output_type(given) if runs else _without_views(given)
         if kind is not given:

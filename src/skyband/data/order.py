@@ -73,11 +73,11 @@ def scores_of(keys: Ints, kind: pa.DataType, largest: bool = True) -> pa.Array:
 
 
 def id_ranks(ids: pa.Array) -> Ints:
-    """Integers in the order of the ids (text by code points, numbers by value)."""
+    """Integers in the order of the ids (text by code points, numbers by value); nulls last."""
     if pa.types.is_dictionary(ids.type):
         ids = ids.dictionary_decode()
     kind = ids.type
-    if pa.types.is_integer(kind) and not pa.types.is_uint64(kind):
+    if pa.types.is_integer(kind) and not pa.types.is_uint64(kind) and not ids.null_count:
         return to_numpy(ids.cast(pa.int64()))
     if pa.types.is_string_view(kind):
         ids = ids.cast(pa.string())

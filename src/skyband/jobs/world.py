@@ -34,6 +34,7 @@ from typing import Any, BinaryIO, Literal
 
 from skyband.embedded.formats import OpenFile, opened
 from skyband.embedded.sources import paths_of
+from skyband.engine.session import thread_count
 from skyband.errors import EngineError
 from skyband.jobs.places import require_kafka, require_psycopg
 
@@ -167,6 +168,10 @@ class World(ABC):
     @abstractmethod
     def worker(self, name: str) -> Executor:
         """A thread that does one thing after the other."""
+
+    @abstractmethod
+    def readers(self) -> int:
+        """How many threads may read files at the same time."""
 
     # Made of several steps ---------------------------------------------------------------------
 
@@ -357,6 +362,10 @@ class Machine(World):
     def worker(self, name: str) -> Executor:
         """A thread."""
         return ThreadPoolExecutor(1, name)
+
+    def readers(self) -> int:
+        """As many as there are processors."""
+        return thread_count(None)
 
 
 MACHINE = Machine()

@@ -157,6 +157,8 @@ class _Reader:
     def _base(self, table: str, time: str, window: Any) -> Relation:
         columns: dict[str, Meaning] = {name: Scalar(name, name) for name in self.known or ()}
         found = Relation(table, time, window, columns, open=self.known is None, names=(table,))
+        if not columns.keys().isdisjoint(found.edges):
+            raise self.problem("FROM", "the table has columns window_start and window_end already")
         return replace(found, columns=columns | {name: name for name in found.edges})
 
     def _where(self, node: Any, below: Relation) -> Relation:

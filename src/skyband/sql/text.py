@@ -10,8 +10,6 @@ from skyband.errors import EngineError, QueryError, how_to_install
 
 __all__ = ["SqlText"]
 
-_SHOWN = 40  # letters of the statement that a message shows
-
 
 class SqlText:
     """One statement, parsed: ``statement`` is its tree, ``skyline`` what follows SKYLINE OF."""
@@ -62,8 +60,8 @@ class SqlText:
         offset = min(places, default=0)
         line = self.text.count("\n", 0, offset) + 1
         column = offset - self.text.rfind("\n", 0, offset)
-        rest = " ".join(self.text[offset : offset + 2 * _SHOWN].split())
-        shown = rest if len(rest) <= _SHOWN else f"{rest[:_SHOWN]}..."
+        rest = " ".join(self.text[offset : offset + 80].split())
+        shown = rest if len(rest) <= 40 else f"{rest[:40]}..."
         return error(f"SQL, line {line}, column {column}, at {shown!r}: {message}")
 
     def _split(self) -> tuple[list[Any], list[Any]]:

@@ -33,7 +33,6 @@ from skyband.embedded.formats import ParquetFile, kind_of
 from skyband.embedded.read_ahead import Load, read_ahead
 from skyband.embedded.sources import ReadSettings, format_of
 from skyband.embedded.text_files import blocks, ending_of, read_json, text_of
-from skyband.engine.session import thread_count
 from skyband.errors import EngineError, QueryError, SchemaError
 from skyband.jobs.job import JobSection
 from skyband.jobs.local.source import ColumnChoice, LocalSource, Place, SourceNeeds
@@ -131,7 +130,7 @@ class FileSource(LocalSource):
         """Told once what the queries need."""
         self._readers = readers
         if not self.chosen.columns:
-            self._reading = ReadSettings(readers.needed, thread_count(None))
+            self._reading = ReadSettings(readers.needed, self._world.readers())
 
     def take(self, place: Place, last: bool) -> tuple[pa.Table, Place] | None:
         """The next batch: at most ``rows_per_batch`` rows of one lot."""

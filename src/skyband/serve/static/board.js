@@ -314,11 +314,13 @@ class Card {
     this.askedAt = performance.now();
     if (!text) { write(this.stands, ""); return; }
     const listed = (values) => (values.length === 1 ? String(values[0]) : JSON.stringify(values));
-    const wanted = new URLSearchParams({ id: listed(query.key.length === 1 ? [text] : text.split(" · ")) });
+    const parts = query.key.length === 1 ? [text] : text.split(" · ");
+    if (parts.length !== query.key.length) { write(this.stands, `write it as ${query.key.join(" · ")}`); return; }
+    const wanted = new URLSearchParams({ id: listed(parts) });
     if (this.group) wanted.set("group", listed(query.by.map((name) => this.group[name])));
     const reply = await fetch(`/api/position/${encodeURIComponent(query.name)}?${wanted}`).catch(() => null);
     const told = reply ? await reply.json() : { error: "the service cannot be reached" };
-    if (this.wanted.value.trim() !== text) return; // another one was asked meanwhile
+    if (this.wanted.value.trim() !== text) return;
     write(this.stands, reply?.ok ? `${number(told.rank)} of ${number(told.of)}, with ${this.text(query.value, told.value)}`
       : reply?.status === 404 ? "not in the window" : told.error);
   }
@@ -539,13 +541,13 @@ class Card {
     this.full.hidden = true;
     const gone = [...before].filter(([key]) => !this.places.has(key));
     if (moving && gone.length <= before.size / 2) for (const [key, place] of gone) this.fade(key, place);
-    if (held) { // the focus goes with the row
+    if (held) {
       const now = lines[this.places.get(heldKey)] || (lines.includes(held) ? held : lines[0]);
       if (now && now !== held) this.rove(now.tr);
       if (now) light(now.id);
     } else if (lines.length && !lines.some((line) => line.tr.tabIndex === 0)) lines[0].tr.tabIndex = 0;
     // The list keeps its height when there are fewer rows for a while.
-    const tallest = Math.max(Math.min(this.tallest || 0, query.spec.k || 0), rows.length);
+    const tallest = Math.max(Math.min(this.tallest || 0, query.spec.k || 0), rows.length, 1);
     if (tallest !== this.tallest) this.list.style.minHeight = `${tallest * ROW}px`;
     this.tallest = tallest;
   }
@@ -832,7 +834,7 @@ class Card {
       if (typeof value === "string" && /^[=+\-@\t\r]/.test(text) && !/^-?\d+$/.test(text)) text = `'${text}`;
       return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
     };
-    const rows = this.last ? this.mine(this.last.rows) : []; // shown is null while a new picture is due
+    const rows = this.last ? this.mine(this.last.rows) : [];
     return [this.query.columns, ...rows.map((row) => this.query.columns.map((name) => row[name]))].map((cells) => cells.map(quote).join(",")).join("\r\n") + "\r\n";
   }
 
@@ -937,7 +939,7 @@ function arrange() {
 
 // Nobody reads more than a few rankings a second. Where a picture takes long, the next one waits longer.
 let waiting = false, drawn = 0, cost = 0, charts = 0;
-const painted = new MessageChannel(); // its message comes when the frame is done
+const painted = new MessageChannel();
 painted.port1.onmessage = () => { cost = Math.min(200, performance.now() - drawn); };
 
 function refresh() {
@@ -1006,10 +1008,10 @@ function travelBar() {
 }
 
 function liveSign() {
-  const sign = $("live"), past = view.end !== null, over = view.status?.finished;
+  const sign = $("live"), past = view.end !== null, state = view.status?.state || "live";
   sign.hidden = false;
-  put(sign, "class", `live ${!view.connected ? "lost" : past ? "past" : over ? "over" : ""}`);
-  write(sign, !view.connected ? "reconnecting" : past ? "the past" : over ? "finished" : "live");
+  put(sign, "class", `live ${!view.connected ? "lost" : past ? "past" : state === "live" ? "" : "over"}`);
+  write(sign, !view.connected ? "reconnecting" : past ? "the past" : state);
 }
 
 function go(end) {
@@ -1061,7 +1063,7 @@ function tellStatus() {
   const status = view.status;
   if (!status) return;
   // Files may be old.
-  const { finished, behind, subscribers } = status, old = behind > 172800 && view.board.sources.every(({ kind }) => kind === "files");
+  const { state, behind, subscribers } = status, finished = state !== "live", old = behind > 172800 && view.board.sources.every(({ kind }) => kind === "files");
   const parts = [
     ...(finished ? [] : [[number(Math.round(status.rows_per_second)), "rows/s"]]),
     [number(status.rows), "rows"],
@@ -1086,7 +1088,7 @@ function tellStatus() {
   if (most.bad) {
     write($("bad-sum"), `Bad rows, left out: ${number(most.bad)} of ${number(most.rows)} (${percent(most.bad / most.rows)})`);
     const told = status.bad_rows.map(({ query, bad, rows, reason }) => `${view.cards.find((card) => card.query.name === query)?.query.title || query}: `
-      + `${number(bad, true)} of ${number(rows, true)} rows (${percent(bad / rows)}). ${reason ? `The first: ${reason}` : "Why is not known any more."}`);
+      + `${number(bad, true)} of ${number(rows, true)} rows (${percent(bad / rows)}). ${reason ? `The first: ${reason}` : "The reason is not known."}`);
     if (told.join() !== $("bad-list").textContent) $("bad-list").replaceChildren(...told.map((text) => make("li", {}, text)));
   }
   liveSign();

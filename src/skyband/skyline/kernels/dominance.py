@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skyband.arrays import Floats, Ints
+from skyband.kernels.borrow import borrowed
 from skyband.kernels.jit import jit, piece
 from skyband.kernels.sorting import sort_best
 
@@ -103,7 +104,7 @@ def sort_keys(points: Ints, first: int, last: int, keys: Floats) -> None:
 # word with the greatest field of each dimension says that none of them can dominate.
 
 _BLOCK = 16  # members
-_PER_QUANTILE = 8  # points; a run of fewer than two quantiles is one cell
+_PER_QUANTILE = 32  # points; a run of fewer than two quantiles is one cell
 _WORD, _WIDEST, _CELL = 63, 10, 12  # bits: of a code, of a field at most, of a cell's number
 _PAYS = 16  # a further pivot is tried while each leaves out one point of so many
 
@@ -118,7 +119,6 @@ class SkylineScratch(NamedTuple):
     code: Ints  # of each point
     member: Ints  # codes of the members, with the spare bits set
     top: Ints  # of each block of members, likewise
-    sample: Ints
 
 
 @jit
@@ -129,15 +129,16 @@ def skyline_runs(points: Ints, offsets: Ints, counts: Ints) -> tuple[Ints, Ints]
     O(n log n + n s) at worst, and far less if few points dominate most of the others, or if most
     members lie in cells that cannot dominate.
     """
+    points = borrowed(points)
     total = offsets[-1]
-    kept = np.empty(total, np.int64)
     kept_offsets = np.zeros(len(offsets), np.int64)
     keys = np.empty(total, np.float64)
+    work = np.empty((8, total + _BLOCK), np.int64)
     room = SkylineScratch(
-        np.empty(total, np.int64), np.empty(total, np.int64), np.empty(total, np.int64),
-        np.empty(total, np.int64), np.empty(total, np.int64), np.empty(total + _BLOCK, np.int64),
-        np.empty(total // _BLOCK + 1, np.int64), np.empty(1 << (_WIDEST - 1), np.int64),
+        borrowed(work[1]), borrowed(work[2]), borrowed(work[3]), borrowed(work[4]),
+        borrowed(work[5]), borrowed(work[6]), borrowed(work[7]),
     )  # fmt: skip
+    kept = borrowed(work[0])
     count = 0
     for run in range(len(offsets) - 1):
         first = offsets[run]
@@ -151,7 +152,7 @@ def skyline_runs(points: Ints, offsets: Ints, counts: Ints) -> tuple[Ints, Ints]
             _arrange(points, size, bits, room)
             count += _filter(points, size, bits, high, room, kept[count:], counts)
         kept_offsets[run + 1] = count
-    return kept[:count].copy(), kept_offsets
+    return work[0, :count].copy(), kept_offsets  # work must live until here: see borrow.py
 
 
 @jit
@@ -193,11 +194,11 @@ def _encode(points: Ints, size: int, room: SkylineScratch) -> tuple[int, int]:
         bits += 1
     coarse = min(bits, max(_CELL // max(fields, 1), 1))
     cuts = (1 << bits) - 1
-    index, ordered, sample = room.spare[:cuts], room.member, room.sample
+    index, ordered, sample = room.spare[:cuts], room.member, room.top
     near, high = room.near, 0
     for n in range(size):
         room.code[near[n]] = room.key[near[n]] = room.tie[near[n]] = 0
-    for k in range(fields):
+    for k in range(fields if bits > 0 else 0):
         high |= 1 << (width * k + bits)
         for n in range(cuts):
             index[n] = n
