@@ -25,7 +25,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-board setup-demo setup-spark setup-test hooks demo spark-demo board screenshots bench test test-core test-kafka test-nojit test-njit test-spark \
-        slow-nojit nightly spark-classes docs docs-test slow faults crashes spark-versions cluster fuzz mutants lowest dist dist-spark check format clean
+        slow-nojit nightly against spark-classes docs docs-test slow faults crashes spark-versions cluster fuzz mutants lowest dist dist-spark check format clean
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -157,10 +157,14 @@ test-njit: setup  ## Run the tests of kernels as numba itself compiles them
 slow-nojit: setup  ## Run every test that can do without numba's compiler; takes long
 	$(NOJIT) tests --timeout=1800 -o faulthandler_timeout=3600 $(PYTEST_ARGS)
 
-nightly: setup-test  ## Run the tests of tools, the slow ones, and a longer round of fuzzing
+nightly: setup-test  ## Run the tests of tools, the slow ones, a longer round of fuzzing, and what got slower
 	$(PYTEST) $(TWO) -m "tools and not slow and not spark" tests/lab $(PYTEST_ARGS)
 	$(SUBMAKE) slow
 	$(SUBMAKE) fuzz FUZZ_ARGS="--count 2000"
+	$(SUBMAKE) against
+
+against: setup  ## Print what is more than 10 % slower than in the last release
+	$(BIN)/python -m lab.bench.against $(BENCH_ARGS)
 
 docs-test: setup  ## Run the examples in README, docs and docstrings
 	$(PYTEST) README.md docs src $(PYTEST_ARGS)
@@ -188,7 +192,7 @@ $(LOWEST)/.stamp: pyproject.toml .ci/lowest.py
 	@touch $@
 
 # dev and the extras that it takes in. Kernels are compiled again, so they get a cache of their own.
-LOWEST_EXTRAS := dev bench cli plots postgres serve
+LOWEST_EXTRAS := dev bench cli plots postgres serve sql
 
 lowest: $(LOWEST)/.stamp  ## Run the core tests with the lowest versions that pyproject.toml allows
 	NUMBA_CACHE_DIR=$(CURDIR)/$(LOWEST)/numba $(LOWEST)/bin/python -m pytest $(TWO) $(CORE) tests $(PYTEST_ARGS)

@@ -81,3 +81,10 @@ plot.totals(answers, top=5, title="Decayed rides of the five stations")
 # %% [markdown]
 # Every count shrinks at the same pace, so the order changes only when rides come. See [windows](../windows.md) for what
 # decay means exactly, and [the recipe](../recipes/popular.md) for the short form.
+
+# %% as a script
+import matplotlib.pyplot as plt
+
+for number in plt.get_fignums():
+    plt.figure(number).savefig(f"bikes-{number}.png")
+    print(f"saved bikes-{number}.png")

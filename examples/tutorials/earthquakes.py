@@ -86,3 +86,10 @@ plot.bars(sb.rank(quakes, scored), title="The same by one score")
 # %% [markdown]
 # Whatever weights you choose, the winner is in the skyline. Next: [two trading streams](trades.md), where the columns
 # come from different streams, or [all about skylines](../skyline.md).
+
+# %% as a script
+import matplotlib.pyplot as plt
+
+for number in plt.get_fignums():
+    plt.figure(number).savefig(f"earthquakes-{number}.png")
+    print(f"saved earthquakes-{number}.png")

@@ -49,7 +49,8 @@ plot.totals(answers, title="Bytes in five minutes")
 # %% [markdown]
 # ## One ranking per service
 #
-# `by` splits the stream into groups, and each has its own ranking. `where` leaves out rows that do not count.
+# `by` splits the stream into groups, and each has its own ranking. `where` leaves out rows that do not count. `rank`
+# returns all windows as one table, and `show` shows the last of them:
 
 # %%
 per_service = sb.HeavyHitters(
@@ -61,7 +62,11 @@ per_service = sb.HeavyHitters(
     by=("service",),
     where={"service": ["video", "sync"]},
 )
-plot.bump(sb.rank(stream, per_service), last=15, title="Hosts by bytes, per service")
+ranked = sb.rank(stream, per_service)
+sb.show(ranked, last=2)
+
+# %%
+plot.bump(ranked, last=15, title="Hosts by bytes, per service")
 
 # %% [markdown]
 # ## Only what is new
@@ -77,3 +82,10 @@ for answer in list(sb.watch(stream, largest, only="changes"))[-3:]:
 
 # %% [markdown]
 # Next: [the same on Spark](spark.md), or [a board](../boards.md) with several such queries over one read of the stream.
+
+# %% as a script
+import matplotlib.pyplot as plt
+
+for number in plt.get_fignums():
+    plt.figure(number).savefig(f"flows-{number}.png")
+    print(f"saved flows-{number}.png")

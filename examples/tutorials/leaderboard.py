@@ -116,3 +116,10 @@ _ = server.communicate()
 
 # %% [markdown]
 # See [the board in a browser](../serve.md) for events, tokens and what each status code means.
+
+# %% as a script
+import matplotlib.pyplot as plt
+
+for number in plt.get_fignums():
+    plt.figure(number).savefig(f"leaderboard-{number}.png")
+    print(f"saved leaderboard-{number}.png")

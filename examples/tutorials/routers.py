@@ -72,3 +72,10 @@ sb.rank(by_router, query).equals(sb.rank(reports, query))
 # %% [markdown]
 # `combine` may also be `"min"`, `"max"`, `"product"`, weights per stream, or a function of your own. See
 # [fused objects](../fused.md).
+
+# %% as a script
+import matplotlib.pyplot as plt
+
+for number in plt.get_fignums():
+    plt.figure(number).savefig(f"routers-{number}.png")
+    print(f"saved routers-{number}.png")

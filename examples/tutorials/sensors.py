@@ -79,3 +79,10 @@ for semantics in ("pk-topk", "pt-k", "u-kranks", "u-topk"):
 # All answers are exact. Skyband keeps the *compact set*, the few rows that can still enter an answer, instead of the
 # whole window. See [uncertain rows](../uncertain.md) for the algorithms and
 # [the experiments of the paper](../reproduction/uncertain.md).
+
+# %% as a script
+import matplotlib.pyplot as plt
+
+for number in plt.get_fignums():
+    plt.figure(number).savefig(f"sensors-{number}.png")
+    print(f"saved sensors-{number}.png")

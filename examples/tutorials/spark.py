@@ -77,3 +77,10 @@ print(f"{len(ends)} windows, the last ends at {ends[-1]:%H:%M}")
 # %% [markdown]
 # A stream never flushes: the last windows wait until later rows show that nothing more can come. That is why the stream
 # has fewer windows than the batch. See [Spark](../spark.md) for shards, changes, metrics and what is promised after a crash.
+
+# %% as a script
+import matplotlib.pyplot as plt
+
+for number in plt.get_fignums():
+    plt.figure(number).savefig(f"spark-{number}.png")
+    print(f"saved spark-{number}.png")

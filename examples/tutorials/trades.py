@@ -85,3 +85,10 @@ plot.totals(answers, title="Pairs in the skyline, four preferences")
 # %% [markdown]
 # The join is never built: Skyband keeps, of each side and stock, the rows that can still be part of a best pair. See
 # [skylines](../skyline.md#two-streams-joined) and [the paper's experiments](../reproduction/lsj.md).
+
+# %% as a script
+import matplotlib.pyplot as plt
+
+for number in plt.get_fignums():
+    plt.figure(number).savefig(f"trades-{number}.png")
+    print(f"saved trades-{number}.png")

@@ -1,4 +1,6 @@
-"""Compare this checkout with another revision: ``python -m lab.bench.against REVISION``.
+"""Compare this checkout with another revision: ``python -m lab.bench.against [REVISION]``.
+
+Without a revision, that is the last release. What got more than a tenth slower is listed last.
 
 Both run the same short workloads (``lab/bench/workloads.py``) in processes of their own that take
 turns, after one process each that compiles. What counts is processor time, the least of all runs,
@@ -19,7 +21,7 @@ from typing import Any
 
 from lab.bench.workloads import WORKLOADS
 
-__all__ = ["checked_out", "compare", "table_of"]
+__all__ = ["checked_out", "compare", "last_release", "slower", "table_of"]
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = Path(__file__).with_name("workloads.py")
@@ -42,6 +44,13 @@ def checked_out(revision: str) -> Path:
             packed.extractall(folder, filter="data")
         archive.unlink()
     return folder / "src"
+
+
+def last_release() -> str:
+    """The newest tag of a version or, without tags, the commit that set the version."""
+    tags = _git("tag", "--list", "v*", "--sort=-v:refname")
+    found = tags or _git("log", "-1", "--format=%h", "-G", "^version = ", "--", "pyproject.toml")
+    return found.decode().split()[0]
 
 
 def compare(sources: dict[str, Path], names: list[str], rounds: int) -> dict[str, Times]:
@@ -80,6 +89,17 @@ def table_of(new: Times, old: Times) -> str:
     return "\n".join(lines)
 
 
+def slower(new: Times, old: Times) -> list[str]:
+    """What takes more than a tenth longer than before, the worst first.
+
+    >>> slower({"a": {"processor": 1.2}, "b": {"processor": 1.0}}, {"a": {"processor": 1.0}})
+    ['a takes 1.20 times as long']
+    """
+    ratios = {name: new[name]["processor"] / old[name]["processor"] for name in new if name in old}
+    worst = sorted((ratio, name) for name, ratio in ratios.items() if ratio > SLOWER)
+    return [f"{name} takes {ratio:.2f} times as long" for ratio, name in reversed(worst)]
+
+
 def _measured(source: Path, names: list[str], repeat: int) -> Times:
     """What one process measured; with ``repeat`` 0 it only compiles."""
     done = subprocess.run(  # noqa: S603  our own script
@@ -100,14 +120,17 @@ def _git(*words: str) -> bytes:
 def main() -> None:
     """The command."""
     parser = argparse.ArgumentParser(prog="python -m lab.bench.against", description=__doc__)
-    parser.add_argument("revision", help="what to compare with: a commit, a branch or a tag")
+    parser.add_argument("revision", nargs="?", help="a commit, a branch or a tag (last release)")
     parser.add_argument("--rounds", type=int, default=5, help="processes of each (default 5)")
     parser.add_argument("--only", help="workloads whose names contain this text")
     given = parser.parse_args()
     names = [name for name in WORKLOADS if given.only is None or given.only in name]
-    sources = {"old": checked_out(given.revision), "new": ROOT / "src"}
+    revision = given.revision or last_release()
+    sources = {"old": checked_out(revision), "new": ROOT / "src"}
     least = compare(sources, names, given.rounds)
     print(table_of(least["new"], least["old"]))
+    found = slower(least["new"], least["old"]) or ["nothing"]
+    print(f"\nMore than 10 % slower than {revision}: " + "; ".join(found))
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -59,30 +59,42 @@ def measure(names: Iterable[str], scale: float, path: Path) -> None:
     _show_again(path)
 
 
-def reproduce(names: Iterable[str], scale: float | None, out: Path) -> None:
+def reproduce(names: Sequence[str], scale: float | None, out: Path, *, quick: bool = False) -> None:
     """Run experiments; each writes its report into ``out``, then all verdicts are listed there.
 
     A scale of 1 means the paper's own sizes. Without a scale, an experiment runs at the one that it
-    sets as ``SCALE``, otherwise at 1. Its ``estimate`` says at the start how long it will take.
+    sets as ``SCALE``, or as ``QUICK``, otherwise at 1. Its ``estimate`` says how long it will take;
+    that of all is said before anything runs.
     """
+    experiments, scales, seconds = {}, {}, {}
     for each in names:
-        with _telling(each) as progress:
-            try:
-                experiment = load("experiments", "reproduce", each)
-                out.mkdir(parents=True, exist_ok=True)
-                own = getattr(experiment, "SCALE", 1.0) if scale is None else scale
-                if hasattr(experiment, "estimate"):
-                    about = said_minutes(experiment.estimate(own))
-                    say(f"{each}: about {about} of processor time at scale {own:g}")
-                experiment.reproduce(own, out, progress)
-            except ImportError as missing:
-                raise EngineError(
-                    f"the experiment {each} needs {missing.name}: pip install 'skyband[plots]'"
-                ) from missing
+        with _with_plots(each):
+            made = experiments[each] = load("experiments", "reproduce", each)
+        own = getattr(made, "QUICK" if quick else "SCALE", 1.0) if scale is None else scale
+        scales[each], seconds[each] = own, made.estimate(own)
+    if len(seconds) > 1:
+        say(f"all: about {said_minutes(sum(seconds.values()))} of processor time")
+    out.mkdir(parents=True, exist_ok=True)
+    for each, experiment in experiments.items():
+        about = said_minutes(seconds[each])
+        say(f"{each}: about {about} of processor time at scale {scales[each]:g}")
+        began = time.process_time()
+        with _telling(each) as progress, _with_plots(each):
+            experiment.reproduce(scales[each], out, progress)
         if (out / FOLDER).is_dir():
             overview(out)
-        say(f"{each}: written to {out}")
+        say(f"{each}: {said_minutes(time.process_time() - began)}, written to {out}")
     _show_again(out)
+
+
+@contextmanager
+def _with_plots(name: str) -> Iterator[None]:
+    try:
+        yield
+    except ImportError as missing:
+        raise EngineError(
+            f"the experiment {name} needs {missing.name}: pip install 'skyband[plots]'"
+        ) from missing
 
 
 def said_minutes(seconds: float) -> str:

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
+import numpy as np
+
 from lab.experiments.fsw_paper import CLAIMS
 from lab.experiments.fsw_remarks import remarks
 from lab.experiments.fsw_runs import LABELS, Cells, Found, precision_of, work
@@ -118,17 +120,54 @@ def _precision(found: Found) -> list[Finding]:
                 for i, data in enumerate(both)
             ),
         ),
+        Finding(
+            "month-stable",
+            {
+                f"{c}, {LABELS[n]}": _deviation(found, c, "fsw") >= _deviation(found, c, n)
+                for c in texts if c.endswith("month") for n in found[c] if n not in ("fsw", "exact")
+            },
+            "; ".join(
+                f"{c}, deviation: " + ", ".join(
+                    f"{LABELS[n]} {100 * _deviation(found, c, n):.1f}" for n in found[c]
+                    if n != "exact"
+                )
+                for c in texts if c.endswith("month")
+            ),
+        ),
         *_precision_of_logs(found),
     ]  # fmt: skip
+
+
+def _deviation(found: Found, case: str, name: str) -> float:
+    return found[case][name].deviation or 0.0
+
+
+def _calm(found: Found) -> Finding:
+    """Precision of the windows of a day: of the half with fewer rows, and of the other."""
+    runs = found.get("osdf-day", {})
+    means = {}
+    for name, each in runs.items():
+        busy = np.array(each.rows) > (np.median(each.rows) if each.rows else 0)
+        if name == "exact" or not busy.any():
+            continue
+        precision = np.array(each.precision)
+        means[name] = float(precision[~busy].mean()), float(precision[busy].mean())
+    told = ", ".join(
+        f"{LABELS[n]} {100 * calm:.1f} in the half of the windows with fewer rows and "
+        f"{100 * busy:.1f} in the other"
+        for n, (calm, busy) in means.items()
+    )
+    return Finding("calm", {LABELS[n]: calm > busy for n, (calm, busy) in means.items()}, told)
 
 
 def _precision_of_logs(found: Found) -> list[Finding]:
     """Precision on logs; and, last, whether a window ever helps on any of the data."""
     p = partial(precision_of, found)
     logs = _logs(found)
-    deviation = {c: {n: found[c][n].deviation or 0.0 for n in found[c]} for c in found}
+    deviation = {c: {n: _deviation(found, c, n) for n in found[c]} for c in found}
     sketches = {c: [n for n in found[c] if n != "exact"] for c in found}
     return [
+        _calm(found),
         Finding(
             "log-fsp",
             {c: p(c, "fsp") >= p(c, "fss") for c in logs},

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from lab.datasets.fused import correlated_reports
+from lab.experiments.seeds import SEEDS, Sample
 from skyband.embedded.monitor import Monitor
 from skyband.query import FusedTopK
 from skyband.window import CountWindow
@@ -28,49 +31,62 @@ SETTINGS: Settings = {
 
 @dataclass(frozen=True)
 class Measured:
-    """Means over the evaluations of one setting."""
+    """Means over the evaluations of one setting, one for each seed."""
 
-    retained: dict[str, float]
-    precisions: dict[str, float]
-    error: float
+    retained: dict[str, Sample]
+    precisions: dict[str, Sample]
+    error: Sample
 
     @property
-    def precision(self) -> float:
+    def precision(self) -> Sample:
         """The precision of the paper's approximation."""
         return self.precisions["eaa-approx"]
 
 
+@cache
 def synthetic(
     window: int,
     evaluations: int,
+    recent: int,
     *,
     streams: int = 2,
     correlation: float = 0.5,
     k: int = 10,
-    recent: int | None = None,
-    settings: Settings | None = None,
+    bitmaps: int | None = None,
 ) -> Measured:
-    """Run all algorithms, or those of ``settings``, on a synthetic stream."""
+    """Run all algorithms on synthetic streams, or the approximation with so many bitmaps."""
     spacing = max(SLIDE, window // 20 // SLIDE * SLIDE)
     rows = 2 * window + evaluations * spacing
-    made = correlated_reports(
-        rows,
-        streams=streams,
-        correlation=correlation,
-        recent=window // 10 if recent is None else recent,
-        seed=window + streams,
+    settings = SETTINGS
+    if bitmaps is not None:
+        chosen: dict[str, Any] = {"slack": 0, "bitmaps": bitmaps}
+        settings = SETTINGS | {"eaa-approx": ("eaa-approx", chosen)}
+        del settings[HALF]
+    found = []
+    for seed in range(SEEDS):
+        made = correlated_reports(
+            rows, streams=streams, correlation=correlation, recent=recent, seed=seed
+        )
+        found.append(measured(made, window, k, spacing, settings))
+
+    def joined(each: Sequence[Mapping[str, Sample]]) -> dict[str, Sample]:
+        return {n: Sample(tuple(one[n].mean for one in each)) for n in each[0]}
+
+    return Measured(
+        joined([each.retained for each in found]),
+        joined([each.precisions for each in found]),
+        Sample(tuple(each.error.mean for each in found)),
     )
-    return measured(made, window, k, spacing, settings)
 
 
 def measured(
-    reports: pa.Table, window: int, k: int, spacing: int, settings: Settings | None = None
+    reports: pa.Table, window: int, k: int, spacing: int, settings: Settings = SETTINGS
 ) -> Measured:
     """Run all algorithms on one stream; evaluate every ``spacing`` rows after two windows."""
     streams = tuple(reports["stream"].combine_chunks().dictionary.to_pylist())
     seen: dict[str, list[pa.Table]] = {}
     kept: dict[str, list[int]] = {}
-    for name, (algorithm, options) in (settings or SETTINGS).items():
+    for name, (algorithm, options) in settings.items():
         query = FusedTopK(
             k=k, id="object", stream="stream", value="value", streams=streams,
             window=CountWindow(window, slide=SLIDE), algorithm=algorithm,
@@ -91,12 +107,16 @@ def measured(
     for truth, same in zip(seen["sla"], seen["eaa"], strict=True):
         assert truth.equals(same)
     precisions = {
-        name: float(np.mean([_precision(*pair) for pair in zip(seen["sla"], got, strict=True)]))
+        name: _mean([_precision(*pair) for pair in zip(seen["sla"], got, strict=True)])
         for name, got in seen.items()
     }
     errors = [_error(*pair) for pair in zip(seen["sla"], seen["eaa-approx"], strict=True)]
-    means = {name: float(np.mean(counts)) for name, counts in kept.items()}
-    return Measured(means, precisions, float(np.mean(errors)))
+    means = {name: _mean(counts) for name, counts in kept.items()}
+    return Measured(means, precisions, _mean(errors))
+
+
+def _mean(values: Sequence[float]) -> Sample:
+    return Sample.of(float(np.mean(values)))
 
 
 @dataclass(frozen=True)

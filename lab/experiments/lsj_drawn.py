@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -9,38 +10,41 @@ from lab.datasets.skyline import DISTRIBUTIONS
 from lab.experiments.lsj_common import (
     GAINS,
     LARGE,
+    OTHERS,
     PAIRS,
+    PAPER,
     PLANS,
     Run,
+    by_form,
     cells,
     in_millis,
-    judge_ratios,
 )
 from lab.experiments.lsj_runs import (
     AUTO,
+    CORNER_ISJ,
     ISJ,
     LSJ,
     LSJ1,
     NAIVE,
-    PAPER_ISJ,
-    PAPER_LSJ,
-    PAPER_LSJ1,
     WINDOWS,
+    Plan,
     Setting,
     Times,
     local_comparisons,
     timed,
 )
-from lab.experiments.verdicts import TRUE, at_least, at_most, below, between
+from lab.experiments.seeds import SEEDS, Sample
+from lab.experiments.verdicts import Bound, above, at_least, at_most, below, between
 
 __all__ = ["figure_12", "figure_13", "figure_14"]
 
 
 def figure_12(run: Run) -> dict[str, Times]:
-    """Correlation."""
+    """Correlation: all forms on one stream, then what the claims are about on several."""
     found: dict[str, Times] = {}
     rows: list[list[Any]] = []
     counts: list[list[Any]] = []
+    seeded: dict[tuple[str, int], list[Times]] = {}
     for how in DISTRIBUTIONS:
         run.progress(f"Figure 12: {how}")
         # On anti-correlated rows all answers are large, so a quarter of the rows is enough.
@@ -50,40 +54,98 @@ def figure_12(run: Run) -> dict[str, Times]:
         rows.append([how, mine, *cells(found[how])])
         counts.append([how, *(local_comparisons(setting, p) for p in (ISJ, LSJ1, LSJ))])
         counts[-1].append((1 - counts[-1][3] / counts[-1][1]) * 100)
+        for size in (mine,) if how == "anti-correlated" else (mine, run.volume):
+            run.progress(f"Figure 12: {how}, {size:,} rows, {SEEDS} seeds")
+            seeded[how, size] = _seeded(how, size)
     run.report.heading("Figure 12: correlation")
     run.report.table(["distribution", "live rows", *GAINS], rows)
     run.report.text("Comparisons for local skylines (the paper gives only times):")
     run.report.table(["distribution", "isj", "lsj (1)", "lsj (all)", "saved %"], counts)
-    why = run.why(list(found.values()))
-    _distributions(run, found, why)
+    run.report.text(
+        f"""What the claims are about, on {SEEDS} streams of each kind: means with their 95 %
+        intervals, in %."""
+    )
+    header = [
+        f"{name}: over {other}" for name in SEEDED for other in ("isj", "lsj (1)")
+    ]  # fmt: skip
+    run.report.table(
+        ["distribution", "live rows", *header],
+        [[how, size, *(f"{_gain(times, pair, other):.1f}" for pair in SEEDED.values()
+                       for other in (2, 1))] for (how, size), times in seeded.items()],
+    )  # fmt: skip
+    _distributions(run, seeded)
     return {f"Fig. 12: {how}": times for how, times in found.items()}
 
 
-def _distributions(run: Run, found: dict[str, Times], why: str) -> None:
-    judge = run.verdicts.judge
-    gains = {
-        name: {how: times.gain(pair[0], pair[2]) for how, times in found.items()}
-        for name, pair in PAIRS.items()
+SEEDED = {name: pair for name, pair in PAIRS.items() if pair[2] != CORNER_ISJ}
+
+
+def _seeded(how: str, size: int) -> list[Times]:
+    plans = [plan for pair in SEEDED.values() for plan in pair]
+    windows = 10 if size <= 2_000 else 5
+    return [
+        timed(Setting.drawn(size, size // 10, windows=windows, distribution=how, seed=seed),
+              plans, repeat=2)
+        for seed in range(1, SEEDS + 1)
+    ]  # fmt: skip
+
+
+def _gain(times: Sequence[Times], pair: tuple[Plan, Plan, Plan], other: int) -> Sample:
+    return Sample(tuple(each.gain(pair[0], pair[other]) for each in times))
+
+
+def _distributions(run: Run, found: Mapping[tuple[str, int], Sequence[Times]]) -> None:
+    judge, size, middle, anti = run.verdicts.judge, run.size, "independent", "anti-correlated"
+    why = run.why([each for times in found.values() for each in times])
+
+    def gains(how: str, size: int, other: int) -> dict[str, Sample]:
+        """By form of the algorithm."""
+        return {name: _gain(found[how, size], pair, other) for name, pair in SEEDED.items()}
+
+    def judged(key: str, cases: Mapping[str, Mapping[str, Sample]], bound: Bound,
+               unit: str) -> None:  # fmt: skip
+        """Cases by setting and form."""
+        judge(
+            key, {name: each["the paper's form"] for name, each in cases.items()}, bound,
+            unit=unit, why=why, apart={f"{name}, ours": v["ours"] for name, v in cases.items()},
+        )  # fmt: skip
+
+    def left(how: str, size: int, other: int) -> dict[str, Sample]:
+        """The time of LSJ as a share of the other's."""
+        return {
+            name: Sample(tuple(each.ratio(pair[0], pair[other]) for each in found[how, size]))
+            for name, pair in SEEDED.items()
+        }
+
+    def minus(a: Mapping[str, Sample], b: Mapping[str, Sample]) -> dict[str, Sample]:
+        return {name: a[name] - b[name] for name in a}
+
+    sizes = {f"{n:,} rows": n for n in (size, run.volume)}
+    more = {
+        name: minus(gains("correlated", n, 2), gains(middle, n, 2)) for name, n in sizes.items()
     }
-    middle = "independent"
-    judge("correlation", {n: g["correlated"] - g[middle] for n, g in gains.items()}, run.more(),
-          unit="points above independent", why=why)  # fmt: skip
-    judge("anti-least", {n: g[middle] - g["anti-correlated"] for n, g in gains.items()},
-          run.more(), unit="points below independent", why=why)  # fmt: skip
-    judge("up-to-80", {n: 1 - g["correlated"] / 100 for n, g in gains.items()},
-          at_most(0.25, timed=True), unit="× ISJ's time", why=why)  # fmt: skip
-    anti = {"anti-correlated": found["anti-correlated"]}
-    judge_ratios(run, "anti-one", anti, 1, between(0.9, 1.1, noise=0.03), "× LSJ (1)'s time", why)
-    others = {how: found[how] for how in ("correlated", middle)}
-    judge_ratios(run, "layers-30", others, 1, at_most(0.7, timed=True), "× LSJ (1)'s time", why)
-    # Four times as many correlated rows must be faster still.
-    faster = {
-        f"{plan.algorithm} ({'all' if plan == LSJ else 1})":
-            found["correlated"].own[plan] < found["anti-correlated"].own[plan]
-        for plan in (LSJ, LSJ1)
+    judged("correlation", more, run.more(), "points above independent")
+    less = {f"{size // 4:,} rows": minus(gains(middle, size, 2), gains(anti, size // 4, 2))}
+    judged("anti-least", less, run.more(), "points below independent")
+    judged("up-to-80", {name: left("correlated", n, 2) for name, n in sizes.items()},
+           at_most(0.25, timed=True), "× ISJ's time")  # fmt: skip
+    judged("anti-one", {anti: left(anti, size // 4, 1)}, between(0.9, 1.1, noise=0.03),
+           "× LSJ (1)'s time")  # fmt: skip
+    others = {
+        f"{how}, {name}": left(how, n, 1)
+        for how in ("correlated", middle) for name, n in sizes.items()
     }  # fmt: skip
-    ratio = found["anti-correlated"].own[LSJ] / found["correlated"].own[LSJ]
-    judge("one-correlated", faster, TRUE, why=f"anti-correlated takes {ratio:.1f} times as long")
+    judged("layers-30", others, at_most(0.7, timed=True), "× LSJ (1)'s time")
+    # Four times as many correlated rows must be faster still.
+    ratio = {
+        name: Sample(tuple(
+            a.own[plan] / b.own[plan]
+            for a, b in zip(found[anti, size // 4], found["correlated", size], strict=True)
+        ))
+        for name, plan in (("LSJ", PAPER[0]), ("LSJ (1)", PAPER[1]))
+    }  # fmt: skip
+    judge("one-correlated", ratio, above(1.0, timed=True), unit="× on anti-correlated rows",
+          why=why)  # fmt: skip
 
 
 def figure_13(run: Run) -> dict[str, Times]:
@@ -101,7 +163,8 @@ def figure_13(run: Run) -> dict[str, Times]:
     run.report.table(["distribution", "join rate", *GAINS], rows)
     why = run.why(list(found.values()))
     naive = {
-        f"{how}, {a} to {b}": found[how, b].gain(LSJ, NAIVE) - found[how, a].gain(LSJ, NAIVE)
+        f"{how}, {a} to {b}": found[how, b].gain(PAPER[0], NAIVE)
+        - found[how, a].gain(PAPER[0], NAIVE)
         for how in ("correlated", "independent")
         for a, b in pairwise(rates)
     }
@@ -115,7 +178,7 @@ def figure_13(run: Run) -> dict[str, Times]:
             - found[how, rates[0]].gain(pair[0], pair[1])
             for name, pair in PAIRS.items()
         }
-        run.verdicts.judge(key, change, bound, unit="points", why=why)
+        by_form(run, key, change, bound, why)
     return {f"Fig. 13: {how}, {rate}": times for (how, rate), times in found.items()}
 
 
@@ -123,7 +186,7 @@ def figure_14(run: Run) -> dict[str, Times]:
     """Shift, volume and dimensions."""
     size = run.size
     shifts = [(size, max(1, size // part), 2) for part in (40, 10, 4)]
-    volumes = [(n, n // 10, 2) for n in sorted({size // 4, size, 4 * size, run.largest})]
+    volumes = [(n, n // 10, 2) for n in sorted({size // 4, size, run.volume, run.largest})]
     found: dict[tuple[str, str, int, int, int], Times] = {}
     rows: list[list[Any]] = []
     for what, how, cases in (
@@ -162,8 +225,9 @@ def _sized(how: str, window: int, slide: int, dimensions: int) -> Times:
     plans = [plan for plan in PLANS if plan != NAIVE]
     if how == "correlated":
         return timed(setting, plans)
-    times = timed(setting, [plan for plan in plans if plan.form != "paper"])
-    for plan in (PAPER_ISJ, PAPER_LSJ1, PAPER_LSJ):
+    corner = OTHERS["one corner for all rows"]
+    times = timed(setting, [plan for plan in plans if plan not in corner])
+    for plan in corner:
         times.own[plan] = times.fold[plan] = times.local[plan] = float("nan")
     return times
 
@@ -190,25 +254,25 @@ def _judge_14(run: Run, found: dict[Any, Times], shifts: list[Any], volumes: lis
             name: sign * (small.gain(pair[0], pair[2]) - great.gain(pair[0], pair[2]))
             for name, pair in PAIRS.items()
         }
-        judge(key, cases, run.more(), unit="points", why=why)
+        by_form(run, key, cases, run.more(), why)
     least = found["volume", "correlated", *volumes[0]]
     low = {name: least.ratio(pair[0], pair[2]) for name, pair in PAIRS.items()}
-    judge("volume-low", low, at_least(0.95, noise=0.05), unit="× ISJ's time", why=why)
+    by_form(run, "volume-low", low, at_least(0.95, noise=0.05), why, "× ISJ's time")
     more = {
-        f"{how}, {name}": found["volume", how, *volumes[b]].gain(pair[0], pair[2])
-        - found["volume", how, *volumes[a]].gain(pair[0], pair[2])
+        how: found["volume", how, *volumes[2]].gain(*PAPER[::2])
+        - found["volume", how, *volumes[0]].gain(*PAPER[::2])
         for how in ("correlated", "independent")
-        for name, pair in PAIRS.items()
-        for a, b in ((0, 2),)
     }
     judge("volume", more, run.more(), unit="points", why=why)
     one, three = (
         found["dimensions", "correlated", run.size // 2, run.size // 20, d] for d in (1, 3)
     )
-    for key, plans in (("dimensions-naive", {"ours": (LSJ, NAIVE)}), ("dimensions-one", None)):
-        chosen = plans or {name: (pair[0], pair[1]) for name, pair in PAIRS.items()}
-        cases = {name: three.gain(*pair) - one.gain(*pair) for name, pair in chosen.items()}
-        judge(key, cases, run.more(), unit="points", why=why)
+    for key, other in (("dimensions-naive", NAIVE), ("dimensions-one", None)):
+        cases = {
+            name: three.gain(pair[0], other or pair[1]) - one.gain(pair[0], other or pair[1])
+            for name, pair in PAIRS.items()
+        }
+        by_form(run, key, cases, run.more(), why)
     largest = {how: found["volume", how, *volumes[-1]] for how in ("correlated", "independent")}
     auto = {how: times.ratio(AUTO, ISJ, whole=True) for how, times in largest.items()}
     judge("auto-40000", auto, below(1.0, timed=True), unit="× isj's time", why=why)

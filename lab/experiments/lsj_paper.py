@@ -1,8 +1,9 @@
-"""ISJ and LSJ as the paper has them: a plain sort-filter, and one corner for all rows of a side.
+"""ISJ and LSJ as the paper has them: a plain sort-filter; and a second reading of their pruning.
 
-Ours differ in two points, which do much of what sharing could save. Our sort-filter first drops
-what the best row dominates. And a row is pruned by the best corner of the partners that it has,
-the rows of its own key; the paper's text names no key, so that its corner is that of all rows.
+The paper computes local skylines by Sort-Filter-Skyline. Our sort-filter first drops what the best
+row dominates, which does much of what sharing could save. By which partners a row is pruned the
+paper does not say. Its likeliest reading, and *the paper's form* here, is those that the row has,
+the rows of its own key. The other reading takes one best corner for all rows of a side.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from skyband.skyline.kernels.dominance import BETTER, WORSE, dominates, relation
 from skyband.skyline.kernels.fabric import RECOMPUTED, CellSide, Fabric, Index, Sharing, thinned
 from skyband.skyline.kernels.isj import Results, join_skies
 
-__all__ = ["PaperIsj", "PaperLsj"]
+__all__ = ["OneCornerIsj", "OneCornerLsj", "PaperIsj", "PaperLsj"]
 
 
 @kernel
@@ -78,7 +79,7 @@ def _outside(
 
 
 @kernel
-def paper_layer(
+def one_corner_layer(
     left: CellSide, left_active: Ints, left_sky: Ints, right: CellSide, right_active: Ints,
     right_sky: Ints, results: Results, counts: Ints,
 ) -> tuple[Ints, Ints, Results]:  # fmt: skip
@@ -97,10 +98,8 @@ def paper_layer(
     return left_rest, right_rest, results
 
 
-class _Plain(StepIsj):
-    """What is not shared is sorted and filtered plainly."""
-
-    join_layer = staticmethod(paper_layer)
+class PaperIsj(StepIsj):
+    """``isj`` that sorts and filters plainly what it does not share."""
 
     def local(
         self, side: CellSide, active: Ints, expired: int, layer: int, at: int, before: Fabric,
@@ -114,9 +113,15 @@ class _Plain(StepIsj):
         return active[plain_skyline(side.points[active], counts)], made, stop
 
 
-class PaperIsj(_Plain):
-    """``isj`` with a plain sort-filter and one corner for all rows of a side."""
-
-
-class PaperLsj(_Plain, StepLsj):
+class PaperLsj(PaperIsj, StepLsj):
     """``lsj`` on top of that: what it does not share, it sorts and filters plainly."""
+
+
+class OneCornerIsj(PaperIsj):
+    """``PaperIsj`` that prunes with one corner for all rows of a side."""
+
+    join_layer = staticmethod(one_corner_layer)
+
+
+class OneCornerLsj(OneCornerIsj, StepLsj):
+    """``PaperLsj`` that prunes with one corner for all rows of a side."""

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from lab.datasets.skyline import rooms, two_streams
-from lab.experiments.lsj_paper import PaperIsj, PaperLsj
+from lab.experiments.lsj_paper import OneCornerIsj, OneCornerLsj, PaperIsj, PaperLsj
 from lab.experiments.lsj_stepwise import StepIsj, StepLsj
 from lab.experiments.lsj_witness import WitnessIsj
 from skyband import registry
@@ -23,7 +23,8 @@ from skyband.query import SkylineJoin
 from skyband.window import TimeWindow
 
 __all__ = [
-    "AUTO", "ISJ", "LSJ", "LSJ1", "NAIVE", "OURS", "PAPER_ISJ", "PAPER_LSJ", "PAPER_LSJ1",
+    "AUTO", "CORNER_ISJ", "CORNER_LSJ", "CORNER_LSJ1", "ISJ", "LSJ", "LSJ1", "NAIVE", "OURS",
+    "PAPER_ISJ", "PAPER_LSJ", "PAPER_LSJ1",
     "STEP_ISJ", "WINDOWS", "WITNESS", "Plan", "Setting", "Times", "layers_of",
     "local_comparisons", "lsj", "overlaps", "settled_share", "timed",
 ]  # fmt: skip
@@ -41,6 +42,7 @@ class Plan(NamedTuple):
 
 FORMS: dict[tuple[str, str], type] = {
     ("paper", "isj"): PaperIsj, ("paper", "lsj"): PaperLsj,
+    ("corner", "isj"): OneCornerIsj, ("corner", "lsj"): OneCornerLsj,
     ("step", "isj"): StepIsj, ("step", "lsj"): StepLsj,
     ("witness", "isj"): WitnessIsj,
 }  # fmt: skip
@@ -53,12 +55,15 @@ LSJ1, LSJ, AUTO = Plan("lsj", 1), Plan("lsj", ALL), Plan("lsj")
 PAPER_ISJ, PAPER_LSJ1, PAPER_LSJ = (
     Plan("isj", None, "paper"), Plan("lsj", 1, "paper"), Plan("lsj", ALL, "paper"),
 )  # fmt: skip
+CORNER_ISJ, CORNER_LSJ1, CORNER_LSJ = (
+    Plan("isj", None, "corner"), Plan("lsj", 1, "corner"), Plan("lsj", ALL, "corner"),
+)  # fmt: skip
 STEP_ISJ, WITNESS = Plan("isj", None, "step"), Plan("isj", None, "witness")
 
 
 def lsj(layers: int) -> Plan:
-    """LSJ that shares so many layers."""
-    return Plan("lsj", layers)
+    """The paper's LSJ that shares so many layers."""
+    return Plan("lsj", layers, "paper")
 
 
 @contextmanager
@@ -172,7 +177,7 @@ class Times:
         return 100 * self.local[plan] / self.own[plan]
 
 
-MOST, ENOUGH = 5, 0.4
+MOST, ENOUGH = 5, 0.2
 """A setting is run up to five times, by each plan until it has run for so many CPU seconds."""
 
 
@@ -277,7 +282,7 @@ def layers_of(setting: Setting, plan: Plan, windows: int = 5) -> list[int]:
 
 def overlaps(setting: Setting, windows: int) -> list[list[float]]:
     """For each layer above the first, the % of rows that it shares with the previous window."""
-    monitor = setting.monitor(LSJ)
+    monitor = setting.monitor(PAPER_LSJ)
     found, before = [], None
     for push in setting.pushes()[: windows + 1]:
         monitor.push(push)

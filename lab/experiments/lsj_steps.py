@@ -38,7 +38,7 @@ def our_steps(run: Run) -> None:
     rows: list[list[Any]] = []
     windows = 10
     for how in ("correlated", "independent"):
-        for size in (run.size // 4, run.size, min(4 * run.size, LARGE)):
+        for size in sorted({run.size // 4, run.size, min(run.volume, LARGE)}):
             run.progress(f"our steps: {how}, {size}")
             setting = Setting.drawn(size, size // 10, distribution=how, windows=windows)
             times = found[f"{how} {size:,}"] = timed(setting, STEPS)

@@ -10,6 +10,7 @@ import numpy as np
 
 from lab.experiments.pabf_runs import Quality, Run, Study
 from lab.experiments.remarks import moved, span
+from lab.experiments.seeds import Sample
 from lab.experiments.verdicts import (
     MUCH,
     MUCH_TIME,
@@ -38,6 +39,7 @@ class Found:
     sweeps: Mapping[str, Sweep]
     skew: Mapping[str, Sweep]
     filters: Mapping[tuple[str, str], Run]
+    false_pruning: Mapping[tuple[str, float], Sample]
     falling: Mapping[tuple[int, float], Mapping[str, Run]]
 
     def points(self, *names: str) -> Iterator[tuple[str, Mapping[str, Run]]]:

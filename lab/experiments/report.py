@@ -51,11 +51,12 @@ class Report:
         y: str,
         ticks: Sequence[str] = (),
         log: bool = False,
+        halves: Mapping[str, Sequence[float]] | None = None,
     ) -> None:
         """Draw each series as a line over the positions of its values.
 
         ``ticks`` are what the positions stand for, and mark the values with dots. ``log`` draws a
-        logarithmic axis.
+        logarithmic axis. ``halves`` are those of the intervals around the values.
         """
         import matplotlib as mpl
 
@@ -65,9 +66,10 @@ class Report:
         figure, axes = plt.subplots(figsize=(8, 3.2), layout="constrained")
         for number, (label, values) in enumerate(series.items()):
             colour = self._colours.setdefault(label, len(self._colours))
-            axes.plot(
-                range(len(values)), values, label=label, linewidth=1, marker="o" if ticks else "",
-                markersize=3, color=f"C{colour % 10}", linestyle="-" if number < 10 else "--",
+            axes.errorbar(
+                range(len(values)), values, yerr=(halves or {}).get(label), label=label,
+                linewidth=1, capsize=2, marker="o" if ticks else "", markersize=3,
+                color=f"C{colour % 10}", linestyle="-" if number < 10 else "--",
             )  # fmt: skip
         axes.set(title=title, xlabel=x, ylabel=y)
         if ticks:
@@ -78,6 +80,10 @@ class Report:
         plt.close(figure)  # pyplot warns if a long report keeps too many figures open
         self._plots.append((name, figure))
         self._lines += [f"![{title}]({name}.png)", ""]
+
+    def picture(self, name: str, caption: str) -> None:
+        """Show a plot that another report has drawn."""
+        self._lines += [f"![{caption}]({name}.png)", ""]
 
     def write(self, path: Path) -> None:
         """Write the report to ``path``, and its plots to the same folder."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from lab.experiments.seeds import Sample
 from lab.experiments.uncertain_paper import CLAIMS, TABLE_2
 from lab.experiments.uncertain_runs import OURS, PRINTED, Point
 from lab.experiments.verdicts import (
@@ -58,7 +59,7 @@ class Found:
     """All measurements of a study."""
 
     pairs: Sequence[Pair]
-    figure_3: Mapping[str, Sequence[float]]
+    figure_3: Mapping[str, Sequence[Sample]]
     figure_3_ks: Sequence[int]
     figure_3_rows: int
     radar: Mapping[str, bool]
@@ -167,9 +168,13 @@ def _figure_3(verdicts: Verdicts, found: Found) -> None:
     ks = found.figure_3_ks
     verdicts.judge(
         "small", share, at_most(0.01),
-        why=f"At k = {ks[-1]} it has up to {100 * max(share.values()):.2f} % of the rows.",
+        why=f"At k = {ks[-1]} it has up to {100 * max(s.mean for s in share.values()):.2f} % of "
+        "the rows.",
     )  # fmt: skip
-    powers = {name: exponent(sizes[1:], ks[1:]) for name, sizes in found.figure_3.items()}
+    powers = {
+        name: exponent([each.mean for each in sizes[1:]], ks[1:])
+        for name, sizes in found.figure_3.items()
+    }
     worst = max(powers, key=lambda name: abs(powers[name] - 1))
     verdicts.judge(
         "linear", powers, about(1.0),

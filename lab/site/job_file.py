@@ -1,6 +1,6 @@
 """The reference of job files, made from the keys that the reader of job files checks.
 
-``python -m lab.site.job_file`` writes it to ``docs/reference/job_file.md``.
+``python -m lab.site.job_file`` writes its two pages to ``docs/reference``.
 """
 
 from __future__ import annotations
@@ -11,11 +11,10 @@ from pathlib import Path
 
 from skyband.jobs import allowed_keys as keys
 from skyband.jobs.allowed_keys import KeyTypes
-from skyband.query import KINDS
+from skyband.query import KINDS, Query
+from skyband.query.base import parameters_of
 
-__all__ = ["MEANINGS", "PAGE", "job_file_page"]
-
-PAGE = Path("docs") / "reference" / "job_file.md"
+__all__ = ["MEANINGS", "PAGES", "job_file_page", "job_queries_page"]
 
 _TYPES = {str: "text", int: "whole number", bool: "true or false", dict: "table", list: "list"}
 
@@ -32,6 +31,7 @@ MEANINGS = {
     "dsn_env": "environment variable with that text, so that no password stands in the file",
     "engine": "`local` or `spark`",
     "every": "how often a batch is read, such as `10 seconds`",
+    "delimiter": "what separates the fields of CSV, such as `;`",
     "files_per_batch": "how many files a batch takes",
     "format": "format of the files or messages; by default from the file extension",
     "headers": "HTTP headers to send",
@@ -66,10 +66,13 @@ MEANINGS = {
     "storage": "settings of the file system",
     "table": "name of the table",
     "timeout": "how long a delivery may take",
+    "title": "what the board calls it",
     "topic": "Kafka topic",
     "trigger": "when batches are read",
     "undelivered": "file for messages that were not accepted",
+    "unit": "what the values of the ranking are measured in; `bytes` gives MB and GB",
     "url": "address to post to",
+    "wide": "show it over two columns",
     "writer": "`spark` sends with Spark's own Kafka client",
 }
 """What a key means, wherever it stands."""
@@ -83,7 +86,8 @@ def job_file_page() -> str:
         "Every key that a job file may have, made from the code that checks it. [Jobs](../jobs.md)"
         " explains how to write one; `skyband check JOB.toml` says all that is wrong with yours."
         " `url_env`, `headers_env`, `options_env` and `storage_env` take the same from the"
-        " environment ([secrets](../jobs.md#secrets)).",
+        " environment ([secrets](../jobs.md#secrets)). The fields of `query` and `queries` have"
+        " [a page of their own](job_queries.md).",
         "",
         "## The file itself",
         "",
@@ -100,8 +104,21 @@ def job_file_page() -> str:
     lines += list(_kinds("Sources", "source", keys.SOURCES))
     lines += list(_kinds("Sinks", "sink", keys.SINKS))
     lines += list(_kinds("Dead letters", "dead_letters", keys.DEAD_LETTERS))
-    lines += list(_queries())
     return "\n".join(lines) + "\n"
+
+
+def job_queries_page() -> str:
+    """The page of a job's queries, as Markdown."""
+    lines = [
+        "# Queries of a job file",
+        "",
+        "`[query]`, and each `[queries.NAME]`, has a `kind` and the fields of the Python class of"
+        " that name. `window` is a table with `size`, `count`, `half_life` or `since`, and"
+        " `slide`, `lateness`, `revise` and `offset`. In place of all that, `sql` may hold"
+        " [a statement](../sql.md#in-job-files). All other keys are on the page of the"
+        " [job file](job_file.md).",
+    ]
+    return "\n".join([*lines, *_queries()]) + "\n"
 
 
 def _kinds(title: str, word: str, every: Mapping[str, KeyTypes]) -> Iterator[str]:
@@ -112,19 +129,26 @@ def _kinds(title: str, word: str, every: Mapping[str, KeyTypes]) -> Iterator[str
 
 
 def _queries() -> Iterator[str]:
-    yield from ("", "## Queries", "")
-    yield (
-        "A query has a `kind` and the fields of the Python class of that name. `window` is a table"
-        " with `size`, `count`, `half_life` or `since`, and `slide`, `lateness` and `offset`."
-    )
-    for name, kind in KINDS.items():
-        yield from ("", f"### query {name}", "", "| key | needed | default |", "|---|---|---|")
-        for each in fields(kind):
-            if not each.init:
+    yield from ("", "How the [board](../serve.md) shows a query:", "", *_table(keys.CARD))
+    common = parameters_of(Query.__doc__)
+    kinds: dict[str, type[Query]] = {"Every query": Query, **KINDS}
+    for name, kind in kinds.items():
+        yield from (
+            "",
+            f"## {name}",
+            "",
+            "| key | needed | default | meaning |",
+            "|---|---|---|---|",
+        )
+        own = {each.name: each for each in fields(kind) if each.init}
+        for key, text in parameters_of(kind.__doc__).items():
+            if kind is not Query and common.get(key) == text:
                 continue
+            each = own[key]
             needed = each.default is MISSING and each.default_factory is MISSING
             default = "" if needed or each.default in (None, MISSING) else f"`{each.default!r}`"
-            yield f"| `{each.name}` | {'yes' if needed else ''} | {default} |"
+            meaning = text.replace("``", "`").replace("|", "\\|")
+            yield f"| `{key}` | {'yes' if needed else ''} | {default} | {meaning} |"
 
 
 def _table(found: KeyTypes) -> list[str]:
@@ -135,6 +159,9 @@ def _table(found: KeyTypes) -> list[str]:
     return rows
 
 
+PAGES = {"job_file.md": job_file_page, "job_queries.md": job_queries_page}
+
+
 if __name__ == "__main__":
-    PAGE.parent.mkdir(exist_ok=True)
-    PAGE.write_text(job_file_page(), encoding="utf-8")
+    for name, page in PAGES.items():
+        Path("docs", "reference", name).write_text(page(), encoding="utf-8")

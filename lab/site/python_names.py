@@ -9,7 +9,7 @@ __all__ = ["SECTIONS", "public_names", "python_page"]
 SECTIONS: dict[str, tuple[str, ...]] = {
     "Queries": ("TopK", "HeavyHitters", "UncertainTopK", "FusedTopK", "Skyline", "SkylineJoin"),
     "Windows": ("TimeWindow", "CountWindow", "DecayWindow", "LandmarkWindow"),
-    "Answering": ("rank", "watch", "live", "explain", "Monitor"),
+    "Answering": ("rank", "watch", "sql", "live", "explain", "Monitor"),
     "Answers": ("Answer", "Position"),
     "Errors": ("SkybandError", "QueryError", "SchemaError", "DataError", "EngineError"),
 }
@@ -46,4 +46,9 @@ def python_page() -> str:
 
 
 def _directives(module: str, names: list[str] | tuple[str, ...]) -> list[str]:
-    return [line for name in names for line in (f"::: {module}.{name}", "")]
+    plain = {*SECTIONS["Queries"], *SECTIONS["Windows"], "Query"}  # their docstrings say it all
+    lines: list[str] = []
+    for name in names:
+        bare = ["    options:", "      members: false"] if name in plain else []
+        lines += [f"::: {module}.{name}", *bare, ""]
+    return lines

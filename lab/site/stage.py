@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from lab.site.command_line import command_line_page
-from lab.site.job_file import job_file_page
+from lab.site.job_file import PAGES
 from lab.site.python_names import python_page
 
 __all__ = ["ROOT_PAGES", "links_of", "made_pages", "stage"]
@@ -47,7 +47,7 @@ def made_pages() -> dict[str, Callable[[], str]]:
     return {
         "reference/python.md": python_page,
         "reference/command_line.md": command_line_page,
-        "reference/job_file.md": job_file_page,
+        **{f"reference/{name}": page for name, page in PAGES.items()},
     }
 
 

@@ -1,14 +1,17 @@
 """Runs tutorials, which are Python files in cells, and renders them with output and pictures.
 
-``python -m lab.site.tutorials`` writes ``docs/tutorials``; with names, only these. A cell begins
-with ``# %%``; one that begins with ``# %% [markdown]`` is text, written as comments.
+``python -m lab.site.tutorials`` writes ``docs/tutorials`` and the notebooks in
+``examples/tutorials``; with names, only these. A cell begins with ``# %%``; one that begins with
+``# %% [markdown]`` is text, written as comments. The cell ``# %% as a script`` runs only there.
 """
 
 from __future__ import annotations
 
 import ast
+import base64
 import contextlib
 import io
+import json
 import re
 import sys
 from collections.abc import Collection, Mapping
@@ -16,7 +19,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-__all__ = ["ORDER", "Cell", "Ran", "cells_of", "index_page", "page_of", "run"]
+__all__ = [
+    "NOTEBOOKS",
+    "ORDER",
+    "Cell",
+    "Ran",
+    "cells_of",
+    "index_page",
+    "notebook_of",
+    "page_of",
+    "run",
+]
 
 ORDER = (
     "flows",
@@ -30,6 +43,10 @@ ORDER = (
 )
 """The tutorials in the order in which they are best read."""
 
+NOTEBOOKS = ("flows", "earthquakes")
+"""Those that are notebooks, too."""
+
+_AS_A_SCRIPT = "as a script"
 _ROOT = Path(__file__).resolve().parents[2]
 FOLDER = _ROOT / "examples" / "tutorials"
 PAGES = _ROOT / "docs" / "tutorials"
@@ -50,8 +67,16 @@ class Ran:
     """A cell of code after it ran: what it printed and showed, and its pictures."""
 
     cell: Cell
-    output: str = ""
+    printed: str = ""
+    shown: str = ""
+    """The value of its last expression, as text and, if it has such a form, as HTML."""
+    html: str = ""
     figures: list[Any] = field(default_factory=list)
+
+    @property
+    def output(self) -> str:
+        """All of its text."""
+        return "\n".join(part for part in (self.printed, self.shown) if part)
 
 
 def cells_of(path: Path) -> list[Cell]:
@@ -87,6 +112,8 @@ def run(
         for cell in cells_of(path):
             if cell.markdown:
                 done.append(cell)
+            elif cell.title == _AS_A_SCRIPT:
+                continue
             elif cell.title and cell.title in skip:
                 done.append(Ran(cell))
             else:
@@ -98,17 +125,19 @@ def _ran(cell: Cell, space: dict[str, Any], path: Path, plt: Any) -> Ran:
     tree = ast.parse(cell.text, str(path))
     last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
     printed = io.StringIO()
+    shown = html = ""
     with contextlib.redirect_stdout(printed):
         exec(compile(tree, str(path), "exec"), space)  # noqa: S102 - our own files
         if isinstance(last, ast.Expr):
             expression = compile(ast.Expression(last.value), str(path), "eval")
             value = eval(expression, space)  # noqa: S307 - our own files
             if value is not None and not hasattr(value, "get_figure"):
-                print(repr(value))
+                shown = repr(value).rstrip()
+                html = getattr(value, "_repr_html_", str)()
     figures = [plt.figure(number) for number in plt.get_fignums()]
     for figure in figures:
         plt.close(figure)
-    return Ran(cell, printed.getvalue().rstrip(), figures)
+    return Ran(cell, printed.getvalue().rstrip(), shown, html, figures)
 
 
 def page_of(name: str, done: list[Ran | Cell]) -> tuple[str, dict[str, Any]]:
@@ -134,6 +163,34 @@ def page_of(name: str, done: list[Ran | Cell]) -> tuple[str, dict[str, Any]]:
     return "\n".join(lines) + "\n", pictures
 
 
+def notebook_of(name: str, done: list[Ran | Cell]) -> dict[str, Any]:
+    """A tutorial as a notebook (nbformat 4.5) with what its cells printed, showed and drew."""
+    cells: list[dict[str, Any]] = []
+    for each in done:
+        cell: dict[str, Any] = {"id": f"{name}-{len(cells)}", "metadata": {}}
+        if isinstance(each, Cell):
+            cells.append({**cell, "cell_type": "markdown", "source": each.text})
+            continue
+        count = sum(other["cell_type"] == "code" for other in cells) + 1
+        outputs: list[dict[str, Any]] = []
+        if each.printed:
+            outputs.append({"output_type": "stream", "name": "stdout", "text": each.printed + "\n"})
+        if each.shown:
+            data = {"text/plain": each.shown} | ({"text/html": each.html} if each.html else {})
+            result = {"output_type": "execute_result", "execution_count": count}
+            outputs.append({**result, "metadata": {}, "data": data})
+        for figure in each.figures:
+            drawn = io.BytesIO()
+            figure.savefig(drawn, format="png", dpi=100)
+            picture = {"image/png": base64.b64encode(drawn.getvalue()).decode()}
+            outputs.append({"output_type": "display_data", "metadata": {}, "data": picture})
+        code = {"cell_type": "code", "execution_count": count, "source": each.cell.text}
+        cells.append({**cell, **code, "outputs": outputs})
+    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    metadata = {"kernelspec": kernel, "language_info": {"name": "python"}}
+    return {"nbformat": 4, "nbformat_minor": 5, "metadata": metadata, "cells": cells}
+
+
 def index_page() -> str:
     """The list of all tutorials, each with its first lines and a picture."""
     lines = [
@@ -151,9 +208,11 @@ def index_page() -> str:
         "$ .venv/bin/python examples/tutorials/flows.py",
         "```",
         "",
-        "Run that way, a tutorial prints its text but shows no pictures. Editors that know cells"
-        " (VS Code, PyCharm, Spyder) run them one by one and show the pictures below each; choose"
-        " `.venv/bin/python` as the interpreter.",
+        "Run that way, a tutorial prints its text, saves its pictures in the current folder and"
+        " says so. Editors that know cells (VS Code, PyCharm, Spyder) run them one by one and show"
+        " the pictures below each; choose `.venv/bin/python` as the interpreter. "
+        + " and ".join(f"`{name}.ipynb`" for name in NOTEBOOKS)
+        + " are notebooks of the same cells.",
     ]
     for name in ORDER:
         title, text = cells_of(FOLDER / f"{name}.py")[0].text.split("\n", 1)
@@ -169,6 +228,9 @@ def write(name: str, done: list[Ran | Cell]) -> None:
     (PAGES / f"{name}.md").write_text(text, encoding="utf-8")
     for file, figure in pictures.items():
         figure.savefig(PAGES / file, dpi=100)
+    if name in NOTEBOOKS:
+        notebook = json.dumps(notebook_of(name, done), indent=1, ensure_ascii=False)
+        (FOLDER / f"{name}.ipynb").write_text(notebook + "\n", encoding="utf-8")
     print(f"{name}: {len(pictures)} pictures")
 
 

@@ -34,11 +34,15 @@ from skyband.window import CountWindow, DecayWindow, LandmarkWindow, TimeWindow
 
 if TYPE_CHECKING:
     from skyband.answers.answer import Answer, Position
+    from skyband.answers.show import show
     from skyband.embedded.live_view import live
     from skyband.embedded.monitor import Monitor
     from skyband.embedded.run import rank, watch
     from skyband.embedded.sources import Source
     from skyband.engine.explain import explain
+    from skyband.sql import SqlModule
+
+    sql: SqlModule
 
 __all__ = [
     "Answer",
@@ -65,6 +69,8 @@ __all__ = [
     "explain",
     "live",
     "rank",
+    "show",
+    "sql",
     "watch",
 ]
 
@@ -78,6 +84,7 @@ _ENGINES = {
     "explain": "skyband.engine.explain",
     "live": "skyband.embedded.live_view",
     "rank": "skyband.embedded.run",
+    "show": "skyband.answers.show",
     "watch": "skyband.embedded.run",
 }
 
@@ -87,10 +94,8 @@ def __getattr__(name: str) -> Any:
         value = getattr(import_module(_ENGINES[name]), name)
         globals()[name] = value
         return value
-    if (
-        name == "plot"
-    ):  # a module of an extra, like skyband.spark: found without an import of its own
-        return import_module("skyband.plot")
+    if name in ("plot", "sql"):  # modules of extras, found without an import of their own
+        return import_module(f"skyband.{name}")
     raise AttributeError(f"module 'skyband' has no attribute {name!r}")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -59,7 +60,7 @@ def pooled(shape: int | tuple[int, ...], dtype: npt.DTypeLike) -> Array:
     made anew for each batch would be paged in each time, which can take longer than filling it.
     """
     dtype = np.dtype(dtype)
-    size = int(np.prod(shape)) * dtype.itemsize
+    size = dtype.itemsize * (shape if isinstance(shape, int) else prod(shape))
     if size < _WORTH_POOLING:
         return np.empty(shape, dtype)
     return np.frombuffer(pa.allocate_buffer(size), dtype).reshape(shape)

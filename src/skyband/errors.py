@@ -13,6 +13,10 @@ Every message says what was found, what was expected and what to do about it.
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterable
+from types import TracebackType
+
 __all__ = [
     "DataError",
     "EngineError",
@@ -20,12 +24,35 @@ __all__ = [
     "SchemaError",
     "SkybandError",
     "SkybandWarning",
+    "did_you_mean",
     "how_to_install",
 ]
 
 
+_OWN = ("skyband", "pyarrow", "numba")
+"""The packages whose lines tell a user nothing about a mistake."""
+
+
 class SkybandError(Exception):
     """The base class of every error that Skyband raises on purpose."""
+
+    def _render_traceback_(self) -> list[str]:
+        """What IPython shows: the user's own lines, without those of Skyband and below."""
+        shell = sys.modules["IPython"].get_ipython()
+        steps, kept = [], None
+        at = self.__traceback__
+        while at is not None:
+            steps.append(at)
+            at = at.tb_next
+        for step in reversed(steps):
+            if step.tb_frame.f_globals.get("__name__", "").partition(".")[0] not in _OWN:
+                kept = TracebackType(kept, step.tb_frame, step.tb_lasti, step.tb_lineno)
+        chain = self.__cause__, self.__suppress_context__
+        self.__cause__ = None  # which hides the context, too
+        try:
+            return list(shell.InteractiveTB.structured_traceback(type(self), self, kept))
+        finally:
+            self.__cause__, self.__suppress_context__ = chain
 
 
 class SkybandWarning(UserWarning):
@@ -46,6 +73,19 @@ class DataError(SkybandError, ValueError):
 
 class EngineError(SkybandError, RuntimeError):
     """The engine, the snapshot or the machine cannot do what was asked."""
+
+
+def did_you_mean(name: object, known: Iterable[object]) -> str:
+    """The end of a message about a name that is not known: the one that is meant, if it is clear.
+
+    >>> did_you_mean("byts", ["ts", "bytes"])
+    ". Did you mean 'bytes'?"
+    """
+    from difflib import get_close_matches  # which a program without mistakes never needs
+
+    written = {str(each).lower(): str(each) for each in known}
+    close = get_close_matches(str(name).lower(), list(written), 1)
+    return f". Did you mean {written[close[0]]!r}?" if close else ""
 
 
 def how_to_install(extra: str) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from skyband.errors import QueryError
+from skyband.errors import QueryError, did_you_mean
 
 __all__ = [
     "Algorithm",
@@ -95,6 +95,7 @@ def load(kind: str, name: str) -> Any:
     if name not in table:
         raise QueryError(
             f"{kind} has no algorithm {name!r}; choose one of {', '.join(table)} or None"
+            f"{did_you_mean(name, table)}"
         )
     target = table[name].target
     if not isinstance(target, str):
@@ -120,6 +121,8 @@ register("TopK", "mintopk", "skyband.topk.mintopk:MinTopK")
 register("TopK", "sma", "skyband.topk.sma:Sma")
 register("TopK", "pabf", "skyband.topk.pabf:Pabf", ("epsilon", "delta"), ("filter", "preselect"))
 register("TopK", "skyband-distinct", "skyband.topk.best:SkybandDistinct")
+register("TopK", "skyband-ties", "skyband.topk.tied:SkybandTies")
+register("TopK", "distinct-ties", "skyband.topk.tied_ids:TiedIds")
 register("TopK", "latest", "skyband.topk.latest:LatestTopK")
 _IDS = "skyband.topk.lasting_ids"
 register("TopK", "decay-distinct", f"{_IDS}:DecayedIds", window="decay")

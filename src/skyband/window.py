@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import InitVar, dataclass, field, fields, replace
 from datetime import UTC, date, datetime, time, timedelta
 from fractions import Fraction
 from typing import Any, ClassVar
@@ -179,24 +179,47 @@ def _ticks(given: Mapping[str, Any], free: Mapping[str, Any]) -> tuple[dict[str,
     return found, integers[0]
 
 
+def _settings_of(window: Any) -> list[str]:
+    return [each.name for each in fields(window) if each.init]
+
+
+_ALL_LATER = "no row leaves it, so a late row would correct every answer since"
+
+
+def _refuse_revise(window: object, revise: Duration | None, why: str) -> None:
+    if revise is not None:
+        raise QueryError(
+            f"a {type(window).__name__} takes no revise=, because {why}; use a TimeWindow, or "
+            "leave it out"
+        )
+
+
 class EventWindow:
     """What all windows over event time share."""
 
     panes: Panes
     lateness_ticks: int
+    revise_ticks: int | None = None
+    """How far behind the watermark a late row may be to correct answers; None if none does."""
     integer: bool
     zone: str | None = None
     """The zone in which days begin, if that matters."""
 
-    def _set(self, panes: Panes, lateness: int, integer: bool) -> None:
+    def _set(self, panes: Panes, ticks: Mapping[str, int], integer: bool) -> None:
         object.__setattr__(self, "panes", panes)
-        object.__setattr__(self, "lateness_ticks", lateness)
+        object.__setattr__(self, "lateness_ticks", ticks["lateness"])
+        object.__setattr__(self, "revise_ticks", ticks.get("revise"))
         object.__setattr__(self, "integer", integer)
+
+    def __dir__(self) -> list[str]:
+        """What is of use to people; the rest is for engines."""
+        return _settings_of(self)
 
     @property
     def reach(self) -> tuple[int, int]:
         """The least and the greatest time of a row; its windows' edges must be valid times too."""
         margin = self.panes.size + 2 * self.panes.slide + self.lateness_ticks
+        margin += self.revise_ticks or 0
         low, high = _TICKS if self.integer else _CALENDAR
         return low + margin, high - margin
 
@@ -226,6 +249,9 @@ class TimeWindow(EventWindow):
     greatest time seen. Durations are strings, timedeltas (of Python, numpy or pandas) or, over an
     integer time column, integers.
 
+    A row that is later than that, by at most ``revise``, corrects the windows that it belongs to:
+    each of them is answered again, whole, with the next ``Answer.revision``.
+
     With a ``zone``, such as ``"America/New_York"``, size and slide are whole days, ends are local
     midnights there (plus ``offset``, on its clocks), and answers show them in that zone. A window
     may then have a day of 23 or 25 hours.
@@ -239,8 +265,10 @@ class TimeWindow(EventWindow):
     lateness: Duration = 0
     offset: Duration = 0
     zone: str | None = None
+    revise: Duration | None = None
     panes: Panes = field(init=False, repr=False, compare=False)
     lateness_ticks: int = field(init=False, repr=False, compare=False)
+    revise_ticks: int | None = field(init=False, repr=False, compare=False)
     integer: bool = field(init=False, repr=False, compare=False)
 
     sort: ClassVar[str] = "sized"
@@ -248,13 +276,12 @@ class TimeWindow(EventWindow):
     def __post_init__(self) -> None:
         if self.size is None:
             raise QueryError("a TimeWindow needs a size, for example '10 minutes'")
-        given = {"size": self.size, "slide": self.slide}
+        given = {"size": self.size, "slide": self.slide, "revise": self.revise}
         ticks, integer = _ticks(given, {"lateness": self.lateness, "offset": self.offset})
         slide = ticks.get("slide", ticks["size"])
         offset = ticks["offset"] % slide
         days = None if self.zone is None else self._days(ticks, integer, offset % DAY)
-        panes = Panes(ticks["size"], slide, offset, days=days)
-        self._set(panes, ticks["lateness"], integer)
+        self._set(Panes(ticks["size"], slide, offset, days=days), ticks, integer)
 
     def _days(self, ticks: Mapping[str, int], integer: bool, clock: int) -> LocalDays:
         """The days of the zone."""
@@ -314,6 +341,7 @@ class SideWindows(EventWindow, Mapping[str, TimeWindow]):
                 ("offset", one.panes.offset, other.panes.offset),
                 ("zone", one.zone, other.zone),
                 ("lateness", one.lateness_ticks, other.lateness_ticks),
+                ("revise", one.revise_ticks, other.revise_ticks),
             ):
                 if mine != theirs:
                     raise QueryError(
@@ -324,8 +352,11 @@ class SideWindows(EventWindow, Mapping[str, TimeWindow]):
         sizes = tuple(self.sizes.items())
         longest = max(self.sizes.values())
         cut = SidePanes(longest, panes.slide, panes.offset, sizes, days=panes.days)
-        self.zone = one.zone
-        self._set(cut, one.lateness_ticks, one.integer)
+        self.zone, self.revise = one.zone, one.revise
+        ticks = {"lateness": one.lateness_ticks}
+        if one.revise_ticks is not None:
+            ticks["revise"] = one.revise_ticks
+        self._set(cut, ticks, one.integer)
 
     def words(self, settings: Mapping[str, Any]) -> list[str]:
         windows = [each["time"] for each in settings.values()]
@@ -367,13 +398,15 @@ class DecayWindow(EventWindow):
     slide: Duration
     lateness: Duration = 0
     offset: Duration = 0
+    revise: InitVar[Duration | None] = None
     panes: DecayPanes = field(init=False, repr=False, compare=False)
     lateness_ticks: int = field(init=False, repr=False, compare=False)
     integer: bool = field(init=False, repr=False, compare=False)
 
     sort: ClassVar[str] = "decay"
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, revise: Duration | None) -> None:
+        _refuse_revise(self, revise, _ALL_LATER)
         for name in ("half_life", "slide"):
             if getattr(self, name) is None:
                 raise QueryError(f"a DecayWindow needs a {name}, for example '30 minutes'")
@@ -381,7 +414,7 @@ class DecayWindow(EventWindow):
         ticks, integer = _ticks(given, {"lateness": self.lateness, "offset": self.offset})
         slide = ticks["slide"]
         panes = DecayPanes(slide, slide, ticks["offset"] % slide, ticks["half_life"])
-        self._set(panes, ticks["lateness"], integer)
+        self._set(panes, ticks, integer)
 
 
 @dataclass(frozen=True)
@@ -400,13 +433,15 @@ class LandmarkWindow(EventWindow):
     since: datetime | date | str | int | None = None
     lateness: Duration = 0
     offset: Duration = 0
+    revise: InitVar[Duration | None] = None
     panes: LandmarkPanes = field(init=False, repr=False, compare=False)
     lateness_ticks: int = field(init=False, repr=False, compare=False)
     integer: bool = field(init=False, repr=False, compare=False)
 
     sort: ClassVar[str] = "landmark"
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, revise: Duration | None) -> None:
+        _refuse_revise(self, revise, _ALL_LATER)
         if self.slide is None:
             raise QueryError("a LandmarkWindow needs a slide, for example '1 minute'")
         free = {"lateness": self.lateness, "offset": self.offset}
@@ -414,7 +449,7 @@ class LandmarkWindow(EventWindow):
         slide = ticks["slide"]
         landmark = None if self.since is None else self._moment(integer)
         panes = LandmarkPanes(slide, slide, ticks["offset"] % slide, landmark)
-        self._set(panes, ticks["lateness"], integer)
+        self._set(panes, ticks, integer)
 
     def _moment(self, integer: bool) -> int:
         """The landmark as ticks; ``since`` becomes an integer, or a datetime in UTC."""
@@ -454,15 +489,18 @@ class CountWindow:
 
     size: int
     slide: int | None = None
+    revise: InitVar[Duration | None] = None
     panes: Panes = field(init=False, repr=False, compare=False)
 
     sort: ClassVar[str] = "sized"
     lateness_ticks: ClassVar[int] = 0
+    revise_ticks: ClassVar[None] = None
     integer: ClassVar[bool] = True
     reach: ClassVar[None] = None
     """Times of rows do not matter."""
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, revise: Duration | None) -> None:
+        _refuse_revise(self, revise, "arrivals are never late")
         slide = self.size if self.slide is None else self.slide
         for name, value in (("size", self.size), ("slide", slide)):
             if not _is_integer(value):
@@ -474,6 +512,10 @@ class CountWindow:
                 raise QueryError(f"{name} must be positive, not {value!r}")
             _fits(name, value)
         object.__setattr__(self, "panes", ArrivalPanes(int(self.size), int(slide)))
+
+    def __dir__(self) -> list[str]:
+        """What is of use to people; the rest is for engines."""
+        return _settings_of(self)
 
     def words(self, settings: Mapping[str, Any]) -> list[str]:
         """As ``EventWindow.words``."""

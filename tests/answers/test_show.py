@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import sys
+import traceback
 import types
 from html.parser import HTMLParser
 from typing import Any
@@ -118,3 +120,71 @@ def test_live_updates_one_output_in_a_notebook(monkeypatch: pytest.MonkeyPatch) 
     assert isinstance(last, sb.Answer)
     assert len(shown) >= 2
     assert shown[-1] == last._repr_html_()
+
+
+def test_show_gives_the_last_windows() -> None:
+    table = sb.rank(ROWS, QUERY)
+    assert repr(sb.show(table, last=2)).splitlines() == [
+        "6 rows, 3 windows; the last 2:",
+        "[0, 4)",
+        *repr(answers()[1]).splitlines()[1:],
+        "[2, 6)",
+        *repr(answers()[2]).splitlines()[1:],
+    ]
+    assert repr(sb.show(answers())) == repr(sb.show(table))
+    assert repr(sb.show(table)).startswith("6 rows, 3 windows\n[-2, 2)\n")
+    assert repr(sb.show(answers()[0])).startswith("2 rows, 1 window\n")
+    assert repr(sb.show(table.slice(0, 0))) == "0 rows, 0 windows"
+    with pytest.raises(sb.SchemaError, match="no column 'window_end'"):
+        sb.show(ROWS)
+
+
+def test_show_of_a_board_and_in_a_notebook() -> None:
+    board = {"best": QUERY, "<b>": sb.HeavyHitters(k=1, item="id", time="ts", window=WINDOW)}
+    tables = sb.rank(ROWS, board)
+    assert [line for line in repr(sb.show(tables)).splitlines() if "rows" in line] == [
+        "best: 6 rows, 3 windows",
+        "<b>: 3 rows, 3 windows",
+    ]
+    html = sb.show(tables, last=1)._repr_html_()
+    assert html.count("<table") == 2
+    assert html.count(">[2, 6)</th>") == 2
+    assert "<b>&lt;b&gt;</b> 3 rows, 3 windows" in html
+    assert html.count("linear-gradient") == 1
+
+
+def test_bars_can_be_read_in_the_dark() -> None:
+    """What stands on a bar has the colour of the page, so a bar must let the page through."""
+    (alpha,) = set(re.findall(r"rgba\(\d+,\d+,\d+,(\.\d+)\)", answers()[1]._repr_html_()))
+    assert 0.1 < float(alpha) < 0.4
+
+
+def test_an_explanation_shows_its_lines() -> None:
+    assert repr(sb.explain(QUERY)).splitlines()[0].startswith("TopK by ")
+    assert isinstance(sb.explain({"one": QUERY}), str)
+
+
+def mistaken(query: sb.TopK) -> None:
+    sb.rank(ROWS.rename_columns(["ts", "id", "y"]), query)
+
+
+def test_tracebacks_in_a_notebook_have_the_lines_of_the_user(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def rendered(kind: type, value: Exception, steps: Any) -> list[str]:
+        return traceback.format_exception(kind, value, steps)
+
+    console = types.SimpleNamespace(structured_traceback=rendered)
+    shell = types.ModuleType("IPython")
+    shell.get_ipython = lambda: types.SimpleNamespace(InteractiveTB=console)  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "IPython", shell)
+    with pytest.raises(sb.SchemaError) as found:
+        mistaken(QUERY)
+    text = "".join(found.value._render_traceback_())
+    assert "in mistaken" in text
+    assert text.count('File "') == 2
+    assert "skyband/" not in text
+    error = sb.DataError("above")
+    error.__cause__ = ValueError("below")
+    assert "below" not in "".join(error._render_traceback_())
+    assert isinstance(error.__cause__, ValueError)

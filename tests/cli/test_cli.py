@@ -17,7 +17,19 @@ import skyband as sb
 
 pytest.importorskip("typer")
 
-from support.command_line import FIVE_MINUTES, PLAIN, TERMINAL, TIMED, TOP, bad, good, run, table
+from skyband.cli import stdin
+from support.command_line import (
+    FIVE_MINUTES,
+    PLAIN,
+    T0,
+    TERMINAL,
+    TIMED,
+    TOP,
+    bad,
+    good,
+    run,
+    table,
+)
 
 
 @pytest.fixture
@@ -171,6 +183,12 @@ class TestWatch:
         text = good("topk", flows, *TIMED, "--watch", "-f", "csv")
         assert text == good("topk", flows, *TIMED, "-f", "csv")
 
+    def test_windows_may_be_corrected(self, flows: Path) -> None:
+        text = good("topk", flows, *TIMED, "--revise", "1 hour", "-f", "csv")
+        assert text.startswith('"window_start","window_end","revision","rank"')
+        assert "--revise must be positive" in bad("topk", flows, *TIMED, "--revise", "0 s")
+        assert "--revise" in bad("topk", flows, *TOP, "--count", 5, "--revise", "1 hour")
+
     def test_parquet_cannot_be_watched(self, flows: Path, tmp_path: Path) -> None:
         assert "--watch" in bad("topk", flows, *TIMED, "--watch", "-o", tmp_path / "x.parquet")
 
@@ -189,6 +207,35 @@ class TestWatch:
         assert re.search(r"[▲▼]\d", text)
         assert "1 more not shown" in text
         assert "exact" in text
+
+    @pytest.mark.parametrize("width", [60, 80, 100, 140, 200])
+    def test_digits_are_never_cut(self, width: int) -> None:
+        """A bar shrinks first, then texts; then columns go that do not rank or identify a row."""
+        from rich.console import Console
+
+        from skyband.cli.view import picture
+
+        numbers = [123_456_789_012 + i for i in range(4)]
+        rows = pa.table(
+            {
+                "ts": pa.array([T0 + i for i in range(4)], pa.timestamp("us")),
+                "url": [f"https://example.org/a/long/path/that/goes/on/{i}" for i in range(4)],
+                "host": [f"a-host-with-a-long-name-{i}" for i in range(4)],
+                "bytes": numbers,
+                "rate": [1_234_567.25 + i for i in range(4)],
+            }
+        )
+        query = sb.TopK(k=4, score="bytes", id="url", time="ts", keep=("host", "rate"),
+                        window=sb.TimeWindow("10 s"))  # fmt: skip
+        (answer,) = sb.watch(rows, query)
+        console = Console(width=width, record=True, file=io.StringIO())
+        console.print(picture(console, {None: answer}, {None: query}))
+        text = console.export_text()
+        assert all(f"{number:,}" in text for number in numbers)
+        assert ("1,234,570.25" in text) == (width >= 100)
+        assert ("no room for" in text) == (width < 100)
+        assert ("█" in text) == (width >= 140)
+        assert max(map(len, text.splitlines())) <= width
 
 
 class TestTerminal:
@@ -220,6 +267,38 @@ class TestTerminal:
 
 
 class TestSources:
+    @pytest.mark.parametrize("through", ["a file", "standard input", "the board's job"])
+    def test_text_that_is_written_otherwise(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, through: str
+    ) -> None:
+        text = "Zeit;Station;pm\n01.02.2024 10:00;A;5\n01.02.2024 10:20;B;9\n01.02.2024 10:40;C;7\n"
+        file = tmp_path / "air.csv"
+        file.write_text(text)
+        words = ("-k", 1, "--score", "pm", "--id", "Station", "--time", "Zeit", "--delimiter", ";",
+                 "--time-format", "%d.%m.%Y %H:%M", "--window", "30m", "-f", "json")  # fmt: skip
+        if through == "the board's job":
+            job = tmp_path / "job.toml"
+            job.write_text(
+                f"""name = "air"\ncheckpoint = "state"\n
+                [source]\nkind = "files"\npath = "{file}"\ndelimiter = ";"\n
+                [queries.worst]\nkind = "TopK"\nk = 1\nscore = "pm"\nid = "Station"
+                time = {{ column = "Zeit", format = "%d.%m.%Y %H:%M" }}
+                window = {{ size = "30 minutes" }}\n"""
+            )
+            assert "C" in good("board", job)
+            assert "is fine" in good("check", job)
+            return
+        if through == "standard input":
+            monkeypatch.setattr(stdin, "_Arriving", lambda _: io.BytesIO(text.encode()))
+            monkeypatch.setattr("sys.stdin", io.StringIO())
+        rows = good("topk", "-" if through == "standard input" else file, *words).splitlines()
+        assert [json.loads(row)["Station"] for row in rows] == ["B", "C"]
+
+    def test_a_delimiter_is_one_character(self, flows: Path) -> None:
+        assert "--delimiter must be one character" in bad(
+            "topk", flows, *TIMED, "--delimiter", ";;"
+        )
+
     def test_several_files_and_globs(self, tmp_path: Path) -> None:
         for part, start in (("a", 0), ("b", 6)):
             pq.write_table(table().slice(start, 6), tmp_path / f"{part}.parquet")
@@ -309,6 +388,39 @@ class TestMistakes:
     )
     def test_bad_window(self, flows: Path, words: tuple[Any, ...], said: str) -> None:
         assert said in bad("topk", flows, *TOP, *words)
+
+    @pytest.mark.parametrize(
+        ("words", "meant"),
+        [
+            (("-k", 2, "--score", "byts", "--count", 5), "Did you mean 'bytes'?"),
+            (("-k", 2, "--score", "BYTES / 2", "--count", 5), "Did you mean 'bytes'?"),
+            (("-k", 2, "--score", "bytes", "--count", 5, "--by", "servise"), "mean 'service'?"),
+            (("-k", 2, "--score", "bytes", "--count", 5, "--where", "flw = 'a'"), "mean 'flow'?"),
+            ((*TOP, "--count", 5, "--algorithm", "mintop"), "mean 'mintopk'?"),
+            ((*TOP, "--count", 5, "--ties", "shared"), "--ties must be one of"),
+            ((*TOP, "--count", 5, "--algorithm", "pabf", "--epsilon", 1, "--option", "filtr=1"),
+             "mean 'filter'?"),
+            (("-k", 2, "--score", "packets", "--count", 5), "columns are: ts, seq, flow, service"),
+        ],
+    )  # fmt: skip
+    def test_what_was_meant(self, flows: Path, words: tuple[Any, ...], meant: str) -> None:
+        said = bad("topk", flows, *words)
+        assert meant in said
+        assert ("Did you mean" in said) == ("packets" not in words)
+
+    def test_two_windows(self, flows: Path) -> None:
+        said = bad("topk", flows, *TOP, "--window", "1h", "--count", 5)
+        assert "you gave two windows, --window and --count; " in said
+        said = bad("topk", flows, *TOP, "--since", "first", "--half-life", "1 h")
+        assert "you gave two windows, --half-life and --since; " in said
+
+    def test_another_delimiter(self, tmp_path: Path) -> None:
+        (tmp_path / "air.csv").write_text("a;b;c\n1;2;3\n")
+        said = bad("topk", tmp_path / "air.csv", "-k", 1, "--score", "b", "--count", 5)
+        assert "If ';' separates the fields, give it as the delimiter" in said
+
+    def test_a_verb_that_is_none(self) -> None:
+        assert "Did you mean 'topk'?" in run("topkk").stderr
 
     def test_unknown_algorithm(self, flows: Path) -> None:
         line = bad("topk", flows, *TIMED, "--algorithm", "bogus")

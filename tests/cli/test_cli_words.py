@@ -156,6 +156,20 @@ class TestHelp:
         seen = Path(__file__).with_name("help_topk.txt")
         assert text == seen.read_text(encoding="utf-8")
 
+    @pytest.mark.parametrize("verb", ["topk", "fused", "skyline-join", "pipeline", "serve", "init"])
+    def test_help_speaks_of_flags(self, verb: str) -> None:
+        text = " ".join(good(verb, "--help").split())
+        assert "<bool>" not in text
+        assert not re.search(r"[a-z_]=(True|False|\")", text), text
+        if verb == "fused":
+            assert "With other --repeats than sum any number" in text
+        if verb == "topk":
+            assert "--distinct latest shows the better score" in text
+            assert "--largest --no-largest" in text
+
+    def test_completion(self) -> None:
+        assert "_SKYBAND_COMPLETE=complete_bash" in good("--show-completion", "bash")
+
     def test_every_verb_has_help_from_its_query(self) -> None:
         for kind in (sb.TopK, sb.UncertainTopK, sb.SkylineJoin):
             first = (inspect.getdoc(kind) or "").partition("\n")[0].replace("``", "")

@@ -5,10 +5,12 @@ from __future__ import annotations
 import io
 import os
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from skyband.jobs import parse_job, run_job
@@ -174,3 +176,62 @@ def test_the_view_moves_while_spark_starts(monkeypatch: pytest.MonkeyPatch) -> N
             os.dup2(before, 2)
             os.close(before)
         assert b"batch 7" in shown
+
+
+def test_a_second_run_says_that_there_is_nothing_new(tmp_path: Path) -> None:
+    from support.command_line import run
+
+    pq.write_table(
+        pa.table({"ts": [1, 12, 25], "id": ["a", "b", "c"], "v": [1.0, 2.0, 3.0]}),
+        tmp_path / "in.parquet",
+    )
+    (tmp_path / "job.toml").write_text(
+        """
+        name = "best"\nengine = "local"\ncheckpoint = "state"
+        source = { kind = "files", path = "in.parquet" }
+        query = { kind = "TopK", k = 2, score = "v", time = "ts", window = { size = 10 } }
+        trigger = { once = true }
+        """
+    )
+    first, second = (run("pipeline", tmp_path / "job.toml") for _ in range(2))
+    assert len(first.stdout.splitlines()) == 2
+    assert "nothing new" not in first.stderr
+    assert second.stdout == ""
+    assert "best: nothing new to read; the checkpoint" in second.stderr
+    assert "batch -1" not in second.stderr
+    third = run("pipeline", "--explain", tmp_path / "job.toml")
+    assert "nothing new" not in third.stderr
+    assert "query  TopK by skyband, window 10" in third.stdout
+
+
+def test_on_a_terminal_the_view_takes_the_place_of_the_console(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from skyband.cli.job_view import as_shown
+
+    job = parse_job(JOB | {"sink": {"kind": "console"}})
+    assert as_shown(job) is job
+    monkeypatch.setenv("FORCE_COLOR", "1")  # rich takes the error stream for a terminal
+    assert as_shown(job) is job  # answers may be piped
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    assert as_shown(job).sinks["best"]["rows"] == 0
+    files = parse_job(JOB)
+    assert as_shown(files).sinks == files.sinks
+
+
+def test_a_job_says_that_it_waits_for_files(tmp_path: Path) -> None:
+    from support.command_line import run
+
+    text = """
+        name = "best"\nengine = "local"\ncheckpoint = "state"
+        source = { kind = "files", path = "nowhere" }
+        query = { kind = "TopK", k = 2, score = "v", time = "ts", window = { size = 10 } }
+        """
+    (tmp_path / "job.toml").write_text(text)
+    found = run("check", tmp_path / "job.toml")
+    assert found.exit_code == 0
+    assert found.stdout.endswith("job.toml is fine\n")
+    assert "[source] path: no file matches" in found.stderr
+    assert "the job waits for files" in found.stderr
+    (tmp_path / "job.toml").write_text(text + "trigger = { once = true }\n")
+    assert run("check", tmp_path / "job.toml").exit_code == 2

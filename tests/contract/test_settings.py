@@ -18,11 +18,11 @@ WINDOW = oracle.TimeWindow(40, 5)
 ROWS = 8_000
 
 MEANING = {
-    "TopK": {"id", "time", "by", "largest", "distinct", "keep", "ties", "where"},
-    "HeavyHitters": {"time", "weight", "by", "keep", "ties", "proof", "where"}
+    "TopK": {"id", "time", "by", "largest", "distinct", "keep", "ties", "most", "where"},
+    "HeavyHitters": {"time", "weight", "by", "keep", "ties", "most", "proof", "where"}
     | {"aggregate", "min_rows", "largest", "against", "order", "smoothing", "min_count"},
     "UncertainTopK": {"id", "time", "by", "semantics", "threshold", "keep", "largest", "where"},
-    "FusedTopK": {"stream", "combine", "bounds", "time", "by", "recurrences", "where"},
+    "FusedTopK": {"stream", "combine", "bounds", "time", "by", "recurrences", "parts", "where"},
     "Skyline": {"id", "time", "by", "where"},
     "SkylineJoin": {"time", "where"},
 }
@@ -151,7 +151,8 @@ def test_every_optional_parameter_is_placed() -> None:
             for f in fields(query)
             if f.default is not MISSING or f.default_factory is not MISSING
         }
-        assert optional - {"algorithm", "options"} == MEANING[kind] | set(query.settings), kind
+        common = {"algorithm", "options", "time_format", "time_unit"}
+        assert optional - common == MEANING[kind] | set(query.settings), kind
         for name in registry.algorithms(kind):
             assert set(registry.takes(kind, name)) <= set(query.settings)
         used = {s for n in registry.algorithms(kind) for s in registry.takes(kind, n)}

@@ -210,7 +210,7 @@ class SimulatedWorld(World):
             raise SchemaError(f"folder {pattern!r} has no file to read")
         return sorted((folder / name for name in names), key=by_name)
 
-    def table_file(self, path: Path) -> OpenFile:
+    def table_file(self, path: Path, delimiter: str | None = None) -> OpenFile:
         def on_disk() -> Path:
             self.step("look", None, str(path))
             content = self.disk.file(path).now
@@ -224,7 +224,7 @@ class SimulatedWorld(World):
             self.step("read", None, str(path))
             return load()
 
-        found = opened(readable(path, on_disk)())
+        found = opened(readable(path, on_disk)(), delimiter)
         loads = found.loads
         found.loads = lambda needed: (  # type: ignore[method-assign]
             readable(path, partial(read, load)) for load in loads(needed)

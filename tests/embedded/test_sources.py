@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import skyband as sb
+from skyband.embedded import text_files
 from support import streams
 
 STREAM = streams.stream(3, 200, time_type=pa.timestamp("us"), unit=1_000_000, id_type="string")
@@ -62,6 +64,20 @@ def ipc_stream(folder: Path) -> Any:
     return folder / "flows.arrows"
 
 
+def compressed_csv(folder: Path) -> Any:
+    with pa.output_stream(str(folder / "flows.csv.gz"), compression="gzip") as file:
+        pyarrow.csv.write_csv(TABLE, file)
+    return folder
+
+
+def compressed_jsonl(folder: Path) -> Any:
+    text = jsonl(folder).read_bytes()
+    (folder / "flows.jsonl").unlink()
+    with pa.output_stream(str(folder / "flows.ndjson.zst"), compression="zstd") as file:
+        file.write(text)
+    return folder / "flows.ndjson.zst"
+
+
 def pandas(_: Path) -> Any:
     return TABLE.to_pandas()
 
@@ -70,6 +86,12 @@ def polars(_: Path) -> Any:
     import polars as pl
 
     return pl.from_arrow(TABLE)
+
+
+def lazy_frame(_: Path) -> Any:
+    import polars as pl
+
+    return pl.DataFrame(TABLE).lazy().with_columns(unused=pl.col("id").str.len_chars())
 
 
 def duckdb(_: Path) -> Any:
@@ -101,7 +123,19 @@ def chunked_table(_: Path) -> Any:
 
 KINDS: list[Callable[[Path], Any]] = [
     *(parquet, many_parquet, folder_of_parquet, csv, jsonl, ipc_file, ipc_stream),
-    *(pandas, polars, duckdb, reader, generator, record_batches, unsorted_table, chunked_table),
+    *(
+        compressed_csv,
+        compressed_jsonl,
+        lazy_frame,
+        pandas,
+        polars,
+        duckdb,
+        reader,
+        generator,
+        record_batches,
+        unsorted_table,
+        chunked_table,
+    ),
 ]
 
 
@@ -193,6 +227,29 @@ def test_a_file_of_an_unknown_kind(tmp_path: Path) -> None:
         sb.rank(tmp_path / "flows.parquet", QUERY)
 
 
+@pytest.mark.parametrize("size", [1 << 20, 1 << 28], ids=["by blocks", "whole"])
+@pytest.mark.parametrize("name", ["flows.csv.bz2", "flows.jsonl.lz4"])
+def test_long_compressed_text(
+    name: str, size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(text_files, "_WHOLE", size)
+    rows = 150_000
+    table = pa.table(
+        {"ts": range(rows), "id": range(rows), "score": [i % 977 + 0.5 for i in range(rows)]}
+    )
+    query = sb.TopK(k=3, score="score", id="id", time="ts", window=sb.TimeWindow(9_000))
+    with pa.output_stream(str(tmp_path / name), compression="detect") as file:
+        if ".csv" in name:
+            pyarrow.csv.write_csv(table, file)
+        else:
+            file.write("\n".join(map(json.dumps, table.to_pylist())).encode())
+    assert sb.rank(tmp_path / name, query).equals(sb.rank(table, query))
+    cut = (tmp_path / name).read_bytes()
+    (tmp_path / name).write_bytes(cut[: len(cut) // 2])
+    with pytest.raises(sb.SchemaError, match=rf"{name}' could not be read as (csv|json)"):
+        sb.rank(tmp_path / name, query)
+
+
 def test_a_folder_is_read_without_hidden_files(tmp_path: Path) -> None:
     folder = folder_of_parquet(tmp_path)
     for name in (".part-9.parquet", "_part-9.parquet", "._part-0.parquet", "_SUCCESS"):
@@ -203,7 +260,7 @@ def test_a_folder_is_read_without_hidden_files(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_files_to_read_says_what_is_read(tmp_path: Path) -> None:
-    (tmp_path / "flows.csv.gz").write_bytes(b"")
+    (tmp_path / "flows.parquet.gz").write_bytes(b"")
     with pytest.raises(sb.SchemaError, match=r"folder .* has no file to read.*\.parquet, .*\.csv"):
         sb.rank(tmp_path, QUERY)
 

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import skyband as sb
-from skyband.jobs import check_ready, explain, load_job, problems_of
+from skyband.jobs import CardView, check_ready, explain, load_job, parse_job, problems_of
 from skyband.jobs.parsing import LineIndex
 from support import command_line
 
@@ -317,3 +317,28 @@ def test_a_count_window_is_explained(tmp_path: Path) -> None:
     counted = rest.replace('size = "1 minute"', "count = 100, slide = 10")
     job.write_text(f'name = "x"\nengine = "local"\ncheckpoint = "state"\n{counted}')
     assert "the last 100 rows every 10" in explain(load_job(job))
+
+
+def test_a_job_says_how_it_is_shown(tmp_path: Path) -> None:
+    """The keys of cards stand beside those of queries, and change no query."""
+    told = {
+        "name": "net", "title": "The network", "checkpoint": "state", "engine": "local",
+        "source": {"kind": "rate", "columns": {"ts": "timestamp", "bytes": "id"}},
+        "queries": {
+            "b": {
+                "kind": "TopK", "k": 1, "score": "bytes", "id": "bytes", "time": "ts",
+                "window": {"size": "1 minute"}, "title": "Largest", "wide": True, "unit": "bytes",
+            },
+        },
+    }  # fmt: skip
+    job = parse_job(told, tmp_path)
+    assert job.title == "The network"
+    assert job.cards == {"b": CardView("Largest", "bytes", wide=True)}
+    for key in ("title", "wide", "unit"):
+        del told["queries"]["b"][key]  # type: ignore[index]
+    plain = parse_job(told, tmp_path)
+    assert plain.cards == {"b": CardView()}
+    assert plain.queries["b"].fingerprint == job.queries["b"].fingerprint
+    told["queries"]["b"]["wide"] = "yes"  # type: ignore[index]
+    with pytest.raises(sb.QueryError, match="wide must be true or false, not 'yes'"):
+        parse_job(told, tmp_path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from pathlib import Path
@@ -167,3 +168,39 @@ def test_columns_that_do_not_fit_are_an_error_of_ours(
         (tmp_path / "in" / "b.csv").write_text(second)
     with pytest.raises(sb.SchemaError, match=said):
         run_local(job(tmp_path, on_bad="raise"))
+
+
+@pytest.mark.parametrize("form", [{"format": "%d.%m.%Y"}, {"unit": "s"}], ids=["text", "numbers"])
+@pytest.mark.parametrize("name", ["1.csv", "1.csv.gz"])
+def test_text_that_is_written_otherwise(tmp_path: Path, form: dict[str, str], name: str) -> None:
+    times = (
+        [-1e30, 5, 90_000, 80_000]
+        if "unit" in form
+        else ["?", "01.01.1970", "02.01.1970", "01.01.1970"]
+    )
+    rows = [f"{time};{i};{i}" for i, time in enumerate(times)]
+    (tmp_path / "in").mkdir()
+    with pa.output_stream(str(tmp_path / "in" / name), compression="detect") as file:
+        file.write("\n".join(["ts;id;x", *rows, "broken"]).encode())
+    query = QUERY | {
+        "time": {"column": "ts"} | form,
+        "window": {"size": "1 day", "lateness": "1 day"},
+    }
+    source = {"kind": "files", "path": str(tmp_path / "in"), "delimiter": ";"}
+    letters = {"kind": "files", "path": str(tmp_path / "letters")}
+    run_local(job(tmp_path, query=query, source=source, dead_letters=letters))
+    found = pq.read_table(tmp_path / "out").sort_by(
+        [("window_end", "ascending"), ("rank", "ascending")]
+    )
+    assert found["id"].to_pylist() == [3, 1, 2]
+    (file,) = (tmp_path / "letters").glob("*.json")
+    reasons = [json.loads(line)["reason"] for line in file.read_text().splitlines()]
+    assert ["not a CSV record" in each for each in reasons] == [True, False]
+    assert ("out of range" if "unit" in form else "no time of the format '%d.%m.%Y'") in reasons[1]
+
+
+@pytest.mark.parametrize("delimiter", ["", ";;", '"'])
+def test_a_delimiter_is_one_character(tmp_path: Path, delimiter: str) -> None:
+    source = {"kind": "files", "path": str(tmp_path), "delimiter": delimiter}
+    with pytest.raises(sb.QueryError, match="delimiter must be one character"):
+        job(tmp_path, source=source)

@@ -330,7 +330,7 @@ class TestColumns:
         def names(told: Any) -> list[str]:
             service = Service(told)
             until = time.monotonic() + 20
-            while "the job has ended" not in service.status.troubles:
+            while not service.status.finished:
                 assert time.monotonic() < until
                 time.sleep(0.01)
             service.close()

@@ -10,10 +10,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import skyband as sb
+from skyband.jobs import explain, parse_job
+from skyband.jobs.ddl import arrow_schema
 from skyband.jobs.job import JobSection
+from skyband.jobs.local.posts import Request
 from skyband.jobs.sinks.base import TableRows, messages_of
 from skyband.jobs.sinks.files import FilesSink
+from skyband.serve.bodies import read_body
 from skyband.serve.history import Event, History
+from support import served
+from support.local_jobs import corrected, job
 
 SCHEMA = pa.schema(
     [("window_start", pa.int64()), ("window_end", pa.int64()), ("revision", pa.int32()),
@@ -141,3 +148,41 @@ def test_the_history_keeps_the_last_revision(tmp_path: Path) -> None:
         history._damaged = True  # so that the next one is written anew
         history.write()
         history = History(["a"], 4, tmp_path / "answers")
+
+
+def test_a_job_says_how_long_windows_are_corrected(tmp_path: Path) -> None:
+    told = corrected(job(tmp_path))
+    found = parse_job(told)
+    assert [found.revises(name) for name in found.queries] == [True, True]
+    assert explain(found).count("lateness 0, corrected for 1000000") == 2
+    told["queries"]["busiest"]["sink"]["changes"] = ["enter"]
+    assert not parse_job(told).revises("busiest")
+    told["queries"]["busiest"]["window"] = {"count": 10, "revise": 5}
+    with pytest.raises(sb.QueryError, match="no key 'revise'; its keys are count, slide"):
+        parse_job(told)
+
+
+def test_the_page_and_the_letters_of_a_job_with_corrections(tmp_path: Path) -> None:
+    window = sb.TimeWindow("4 seconds", revise="1 minute")
+    best = sb.TopK(k=1, score="bytes", id="flow", time="ts", window=window)
+    letters = JobSection("files", {"path": str(tmp_path / "letters"), "writer": None})
+    settings: dict[str, Any] = {"late": "letters", "dead_letters": letters}
+    service = served.new_service(tmp_path / "state", {"best": best}, **settings)
+    schema = arrow_schema("[source]", served.SCHEMA)
+
+    def post(second: int, size: int) -> None:
+        row = served.rows(second, 1)[0] | {"bytes": size}
+        table = read_body("json", served.ndjson([row]), schema)
+        key = str(second)
+        service.inbox.submit(Request("", table, 100, key, key)).result(20)
+
+    for second, size in ((1, 5), (9, 6), (2, 7), (100, 1), (3, 9), (90, 8)):
+        post(second, size)
+    kept = [json.loads(each.text) for each in service.history.newest("best", 9)]
+    service.close()
+    assert [(each["revision"], [r["bytes"] for r in each["rows"]]) for each in kept] == [
+        (1, [7]), (0, []), (0, [6]), (0, []), (0, [8]),
+    ]  # fmt: skip
+    text = "".join(path.read_text() for path in (tmp_path / "letters").glob("*.json*"))
+    assert "late by 97 seconds for query best" in text
+    assert "late by 10" not in text

@@ -32,7 +32,7 @@ from skyband.frequency.kernels.spacesaving import (
     list_panes,
 )
 from skyband.kernels.borrow import frozen
-from skyband.kernels.hashing import mix
+from skyband.kernels.hashing import best_rows, mix
 from support.uncompiled import PARTS
 
 pytestmark = pytest.mark.nojit
@@ -65,6 +65,26 @@ def check_counts(runs: list[list[int]], raw: bool, weighted: bool) -> None:
     assert first.tolist() == want_first
     assert sums.tolist() == want_sums
     assert ends.tolist() == want_ends
+
+
+ROWS = st.tuples(st.sampled_from(EDGES), *[st.integers(-2, 2)] * 2, st.integers(0, 3))
+"""The hash, two keys, and the hash of what is kept."""
+
+
+@given(st.lists(st.lists(ROWS, max_size=30), max_size=4))
+def test_the_best_row_of_each_hash(runs: list[list[tuple[int, int, int, int]]]) -> None:
+    rows = [row for run in runs for row in run]
+    hashes, last = (frozen(np.array([row[n] for row in rows], np.uint64)) for n in (0, 3))
+    key, tie = (frozen(np.array([row[n] for row in rows], np.int64)) for n in (1, 2))
+    offsets = frozen(np.cumsum([0, *map(len, runs)]))
+    found, ends = best_rows(hashes, key, tie, last, offsets)
+    for run, (start, stop) in enumerate(itertools.pairwise(offsets.tolist())):
+        best: dict[int, int] = {}
+        for i in range(start, stop):
+            most = best.setdefault(rows[i][0], i)
+            if (*rows[i][1:3], -rows[i][3]) > (*rows[most][1:3], -rows[most][3]):
+                best[rows[i][0]] = i
+        assert found[ends[run] : ends[run + 1]].tolist() == list(best.values())
 
 
 @given(

@@ -45,3 +45,31 @@ def test_a_revision_is_checked_out_once(tmp_path: Path, monkeypatch: pytest.Monk
     (source / "mark").touch()
     assert (against.checked_out("HEAD") / "mark").exists()
     assert [each.name for each in tmp_path.iterdir()] == [source.parent.name], "no archive is left"
+
+
+def test_what_got_slower_is_listed_worst_first(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    took = {"old": [1.0, 1.0, 1.0, 2.0], "new": [1.3, 1.09, 2.0, 1.0]}
+    names = ["a", "b", "c", "d"]
+    times = {
+        side: {n: {"processor": t, "wall": t} for n, t in zip(names, each, strict=True)}
+        for side, each in took.items()
+    }
+    found = against.slower(times["new"], times["old"])
+    assert found == ["c takes 2.00 times as long", "a takes 1.30 times as long"]
+    monkeypatch.setattr("sys.argv", ["against"])
+    monkeypatch.setattr(against, "last_release", lambda: "v1")
+    monkeypatch.setattr(against, "checked_out", Path)
+    monkeypatch.setattr(against, "compare", lambda *_: times)
+    against.main()
+    assert "slower than v1: c takes 2.00" in capsys.readouterr().out
+    monkeypatch.setattr(against, "compare", lambda *_: {"old": times["old"], "new": times["old"]})
+    against.main()
+    assert "slower than v1: nothing" in capsys.readouterr().out
+
+
+def test_the_last_release_can_be_checked_out() -> None:
+    if not (against.ROOT / ".git").exists():
+        pytest.skip("not a checkout")
+    assert against._git("cat-file", "-t", f"{against.last_release()}^{{commit}}") == b"commit\n"

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from lab.experiments import fused, fused_figures, fused_open
+from lab.experiments import fused, fused_common, fused_figures, fused_open
 from lab.experiments.fused_claims import CLAIMS
 from lab.experiments.fused_runs import ALGORITHMS, HALF, Bytes, Measured, Recurring
+from lab.experiments.seeds import Sample
 
 
 def test_the_report_of_made_up_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -24,17 +25,23 @@ def test_the_report_of_made_up_results(tmp_path: Path, monkeypatch: pytest.Monke
     reports = []
     for slope in (0.0, 0.5):
 
-        def synthetic(window: int, _: int, slope: float = slope, **how: Any) -> Measured:
-            off = slope * how.get("recent", 0) / 1000
-            kept = {n: window / (at + 2) for at, n in enumerate((*ALGORITHMS, HALF))}
-            return Measured(kept, dict.fromkeys(kept, 1.0 - off), 0.01)
+        def synthetic(
+            window: int, _: int, recent: int, slope: float = slope, **__: Any
+        ) -> Measured:
+            right = 1 - slope * recent / 1000
+            kept = {n: Sample.of(window / (at + 2)) for at, n in enumerate((*ALGORITHMS, HALF))}
+            precise = Sample((right - 0.01, right + 0.01))
+            return Measured(kept, dict.fromkeys(kept, precise), Sample.of(0.01))
 
-        for module in (fused_figures, fused_open):
-            monkeypatch.setattr(module, "synthetic", synthetic)
+        monkeypatch.setattr(fused_common, "synthetic", synthetic)
         fused.reproduce(0.01, tmp_path, lambda _: None)
         reports.append((tmp_path / "fused.md").read_text())
     assert "precision stays at" in reports[0]
     assert "precision falls from" in reports[1]
+    # C is calibrated on one figure: the precision of a window of 1,000.
+    assert "C = 50 comes nearest" in reports[0]
+    assert "C = 250 comes nearest" in reports[1]
+    assert "0.875 ± 0.127" in reports[1]
     assert all(claim.says in report for claim in CLAIMS for report in reports)
     assert all("6.0 times the maximum" in report for report in reports)
     # Bytes with what explains them: the claim is missed at 800 of 900 bytes.

@@ -13,6 +13,7 @@ import pytest
 import skyband as sb
 from lab.datasets.uncertain import random_order
 from lab.experiments import uncertain
+from lab.experiments.seeds import Sample
 from lab.experiments.uncertain_claims import Found, Pair, judged, proof_bounds
 from lab.experiments.uncertain_paper import CLAIMS
 from lab.experiments.uncertain_radar import rank_chances
@@ -139,7 +140,7 @@ def found(**changed: list[Point]) -> Found:
         for stream in ("synthetic", "icebergs")
         for kind in ("pk-topk", "u-topk")
     ]
-    sizes = {"pk-topk, synthetic": [2.0, 20.0, 40.0]}
+    sizes = {"pk-topk, synthetic": [Sample.of(size) for size in (2, 20, 40)]}
     yes = {"one": True}
     return Found(pairs, sizes, (1, 10, 20), 100_000, yes, yes, {"BS": 1.0, "CSQ": 5.0})
 

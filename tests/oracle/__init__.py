@@ -9,6 +9,7 @@ rows, times are integers (timestamps are microseconds since the epoch).
     expressions.py columns that are computed from others
     order.py       the one total order of rows
     unsized.py     the same for windows without a size: decay and landmark
+    revisions.py   windows that late rows correct
     topk.py  frequency.py  uncertain.py  fused.py  skyline.py     live rows -> answer
     changes.py     what changed from one answer to the next
     one_window.py  live rows -> answer, for all kinds of queries and windows

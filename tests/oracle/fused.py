@@ -24,6 +24,7 @@ def fused(
     bounds: Bounds = (0.0, 1.0),
     recurrences: int | str = 1,
     repeats: str = "sum",
+    parts: bool = False,
     later: str | None = None,
 ) -> list[Row]:
     """The best of all objects with at least one live report: best score first, then smaller id.
@@ -31,7 +32,8 @@ def fused(
     An object's value in a stream is the sum of its live reports there, or the stream's lower bound
     if it has none. More than `recurrences` reports are an error ("estimate" allows any number).
     `repeats` replaces the sum; other than for the sum, a limit of 1 is none. `later` is the column
-    that says which report is the latest; of several, the one with the greatest value.
+    that says which report is the latest; of several, the one with the greatest value. `parts` adds
+    the value of each stream, None where the object has no live report.
     """
     reports: dict[Any, dict[str, list[Any]]] = {}
     for row in rows:
@@ -39,7 +41,7 @@ def fused(
             (0 if later is None or repeats != "latest" else row[later], row[value])
         )
 
-    scores = {}
+    scores, known = {}, {}
     for key, seen in reports.items():
         for name in streams:
             free = isinstance(recurrences, str) or (repeats != "sum" and recurrences == 1)
@@ -50,10 +52,12 @@ def fused(
             for name in streams
         ]
         scores[key] = combined(values, streams, combine)
+        pairs = zip(streams, values, strict=True)
+        known[key] = {name: value if seen[name] else None for name, value in pairs}
 
     smaller_first = sorted(scores)
     best = sorted(smaller_first, key=lambda key: scores[key], reverse=True)[:k]
-    return [{id: key, "score": scores[key]} for key in best]
+    return [{id: key, "score": scores[key]} | (known[key] if parts else {}) for key in best]
 
 
 def together(reports: list[tuple[Any, Any]], repeats: str) -> Any:

@@ -46,6 +46,8 @@ class Answer:
     """The push (from 0) after which the answer comes; None: it comes at the end of the input."""
     group: tuple[Any, ...] = ()
     """Of a count window: the group whose window it is."""
+    revision: int = 0
+    """How often the window had been answered before."""
 
 
 def evaluate(
@@ -59,11 +61,13 @@ def evaluate(
     edges = {"window_start": live.start, "window_end": live.end}
     has_ranks = kind not in ("Skyline", "SkylineJoin")
     table = []
-    asked = {name: value for name, value in settings.items() if name != "ties"}
+    asked = {name: value for name, value in settings.items() if name not in ("ties", "most")}
     tied_by = None
-    if settings.get("ties") == "share":
+    if settings.get("ties") in ("share", "all"):
         growth = settings.get("order", "gain") if settings.get("against") else "count"
         tied_by = "value" if settings.get("aggregate") else settings.get("score", growth)
+    if settings.get("ties") == "all":
+        asked["k"] = len(live.rows)
     for group, rows in groups(live.rows, by):
         if isinstance(window, DecayWindow):
             answer = decayed(kind, rows, live.end, window, asked)
@@ -73,6 +77,8 @@ def evaluate(
             old = [row for row in earlier if own <= row.items()]
             compared = {"earlier": old} if asked.get("against") else {}
             answer = definition(kind, rows, asked | compared)
+        if settings.get("ties") == "all":
+            answer, _ = with_ties(answer, tied_by, settings["k"], settings.get("most"))
         rank, before = 0, None
         for place, row in enumerate(answer, 1):
             if tied_by is None or place == 1 or row[tied_by] != before:
@@ -80,6 +86,20 @@ def evaluate(
             ranked = {"rank": rank} if has_ranks else {}
             table.append(edges | dict(zip(by, group, strict=True)) | ranked | row)
     return table
+
+
+def with_ties(
+    ranked: list[Row], tied_by: str | None, k: int, most: int | None
+) -> tuple[list[Row], int]:
+    """The best k rows of all and those that tie with the k-th, at most `most` (10 k), and how many
+    more there were."""
+    assert tied_by is not None
+    if len(ranked) <= k:
+        return ranked, 0
+    least = ranked[k - 1][tied_by]
+    every = ranked[:k] + [row for row in ranked[k:] if row[tied_by] == least]
+    shown = every[: most or 10 * k]
+    return shown, len(every) - len(shown)
 
 
 def decayed(
@@ -151,7 +171,7 @@ def key_columns(kind: str, settings: Settings, table: list[Row]) -> list[str]:
         return [item] if isinstance(item, str) else list(item)
     if settings.get("id") is not None:
         return [settings["id"]]
-    computed = ("window_start", "window_end", "rank", "topk_probability", "decayed")
+    computed = ("window_start", "window_end", "revision", "rank", "topk_probability", "decayed")
     computed += tuple(settings.get("keep", ()))
     columns = list(table[0]) if table else []
     return [column for column in columns if column not in (*computed, *settings.get("by", ()))]

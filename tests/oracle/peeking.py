@@ -17,6 +17,7 @@ from oracle.driver import (
     split_rows,
 )
 from oracle.one_window import ARRIVAL, SOURCE, Answer, Settings, answer, evaluate, key_columns
+from oracle.revisions import with_revision
 from oracle.unsized import (
     DecayWindow,
     LandmarkWindow,
@@ -89,7 +90,8 @@ def peek_timed(
         return None
     end = cut_up_to(watermark, *shape)
     given = [a for a in run.answers if ended or (a.push is not None and a.push < len(batches))]
-    before = given[-1].table if given else []
+    # Of the newest window, and of its corrections the last one.
+    before = max(given, key=lambda a: (a.end, a.revision)).table if given else []
     if isinstance(window, (DecayWindow, LandmarkWindow)):
         inside = live_rows(events_of(pushes, settings), window, end)
         rows = [event["row"] for event in inside]
@@ -105,7 +107,10 @@ def peek_timed(
             rows.append(event["row"] | {SOURCE: event["source"]})
         elif cut_from(2 * start - end, *shape) <= event["time"] < start:
             earlier.append(event["row"])
-    return answer(kind, Live(start, end, rows), before, None, settings, earlier=earlier)
+    found = answer(kind, Live(start, end, rows), before, None, settings, earlier=earlier)
+    if getattr(window, "revise", None) is not None:
+        found.table = [with_revision(row, 0) for row in found.table]
+    return found
 
 
 def peek_counted(

@@ -21,6 +21,7 @@ class TimeWindow:
     slide: int | None = None
     lateness: int = 0
     offset: int = 0
+    revise: int | None = None
 
     @property
     def step(self) -> int:
@@ -45,6 +46,7 @@ class SideWindows:
     slide: int
     lateness: int = 0
     offset: int = 0
+    revise: int | None = None
 
     @property
     def size(self) -> dict[str, int]:
@@ -193,11 +195,13 @@ def late_rows(
     offset: int = 0,
     *,
     lateness: int = 0,
+    revise: int | None = None,
     sources: Sequence[str] | None = None,
 ) -> Iterator[Push]:
     """Split batches, pushed one by one, into rows taken, late and unused.
 
-    Each push is judged against the watermark before it. `sources` names all sources: one that has
+    Each push is judged against the watermark before it; a row that is at most `revise` behind it
+    is taken, however late. `sources` names all sources: one that has
     sent nothing yet holds back the watermark. None means a single unnamed source.
     """
     all_sources: Sequence[str | None] = [None] if sources is None else sources
@@ -211,6 +215,8 @@ def late_rows(
             for row in rows:
                 at = row[column]
                 sealed = watermark is not None and pane_end(at, size, slide, offset) <= watermark
+                if revise is not None and watermark is not None and at >= watermark - revise:
+                    sealed = False
                 unused = is_unused(at, size_for(size, source), slide, offset)
                 fate = push.unused if unused else push.late if sealed else push.taken
                 fate = push.bad if row.get(BAD) else fate

@@ -116,7 +116,7 @@ def finds(page: Any) -> None:
     field.fill("c")
     field.press("Enter")
     said = card(page, "talkers").locator("output")
-    said.get_by_text("3 of 3, with 10").wait_for(timeout=15_000)
+    said.get_by_text("3 of 3, with 10 B").wait_for(timeout=15_000)
     field.fill("")
     field.press("Enter")
     assert said.inner_text() == ""
@@ -136,7 +136,7 @@ def moves(page: Any, client: served.Client) -> None:
     client.post(rows(8, e=1))
     wait_for(page, "talkers", ["e", "d"])
     values = talkers.locator("tbody .value").all_inner_texts()
-    assert values == ["500", "10"]
+    assert values == ["500 B", "10 B"]
     assert talkers.locator(".exact").inner_text() == "exact"
     assert talkers.locator("svg.bump path.line").count() == 5
     assert talkers.get_by_role("table").count() == 1
@@ -159,7 +159,7 @@ def skyline(page: Any) -> None:
     assert points.count() >= 1
     label = points.first.get_attribute("aria-label")
     assert label is not None
-    assert re.fullmatch(r"\w+: ms [\d.,]+, bytes [\d,]+", label)
+    assert re.fullmatch(r"\w+: ms [\d.,]+ ms, bytes [\d.,]+ k?B", label)
     path = card(page, "skyline").locator("path.stairs").get_attribute("d")
     assert path is not None
     assert path.startswith("M")
@@ -186,7 +186,7 @@ def travel(page: Any, client: served.Client) -> None:
     wait_for(page, "talkers", ["e", "d"])
     assert page.locator("#live").inner_text() == "live"
     page.keyboard.press("Space")
-    page.wait_for_function("() => document.getElementById('pause').textContent === 'Go on'")
+    page.wait_for_function("() => document.getElementById('pause').textContent === 'Resume'")
     page.keyboard.press("Space")
     page.wait_for_function("() => document.getElementById('pause').textContent === 'Pause'")
 
@@ -273,13 +273,14 @@ def test_answers_that_come_fast(chromium: Any, tmp_path: Path) -> None:
         page.add_init_script("window.held = 1e4; performance.now = () => window.held;")
         page.goto(f"http://127.0.0.1:{client.port}/")
         wait_for(page, "talkers", ["a", "b"])
+        page.wait_for_function(f"() => ({ends})() === 'a,b'")
         first = card(page, "talkers").locator("tbody tr").first
         first.focus()
         first.evaluate("(row) => { window.first = row; }")
         client.post([row for at in range(6, 58, 2) for row in rows(at, a=at % 7, b=1, c=at)])
         wait_for(page, "talkers", ["c", "a", "b"])
         kept = card(page, "talkers").locator(".facts span").last
-        assert kept.inner_text() == f"{len(client.answers('talkers'))} windows kept"
+        assert kept.inner_text() == f"Windows kept: {len(client.answers('talkers'))}"
         assert page.evaluate(ends) == "a,b"
         page.evaluate("() => { window.held += 2000; }")
         page.wait_for_function(f"() => ({ends})() === 'c,a,b'")

@@ -54,7 +54,7 @@ def text_of(page: Any, name: str, has: str) -> None:
 
 def test_errors_probabilities_and_taking_away(chromium: Any, tmp_path: Path) -> None:
     with served.serving(served.new_service(tmp_path, BOARD, schema=SCHEMA)) as client:
-        client.post(rows(0, a=5_000, b=400, c=30, d=20, e=10))
+        client.post(rows(0, a=4_500, b=400, c=30, d=20, e=10))
         client.post(rows(2, a=1))
         context = chromium.new_context(
             locale="de-DE", timezone_id="Asia/Tokyo", permissions=["clipboard-read"]
@@ -76,7 +76,7 @@ def test_errors_probabilities_and_taking_away(chromium: Any, tmp_path: Path) -> 
         assert lines[0] == "window_start,window_end,rank,host,bytes,p,topk_probability"
         assert [line.split(",")[2:4] for line in lines[1:]] == [["1", "a"], ["2", "b"]]
         # Numbers follow the locale; times the zone of the reader, or the one that is chosen.
-        assert "5.000" in likely.locator("tbody").inner_text()
+        assert "4,5 kB" in likely.locator("tbody").inner_text()
         assert likely.locator("time").inner_text().endswith("17:00:02")
         page.locator("#zone").select_option("UTC")
         page.wait_for_function(
@@ -145,7 +145,8 @@ def sparkline(card: Any, client: served.Client) -> None:
     assert [x for point in points for x in point] == pytest.approx(
         [x for point in drawn for x in point], abs=0.06
     )
-    assert card.locator(".sums b").inner_text() == f"{totals[-1]:,}".replace(",", ".")
+    shown = f"{float(f'{totals[-1] / 1000:.3g}'):g}".replace(".", ",")
+    assert card.locator(".sums b").inner_text() == f"{shown} kB"
 
 
 def test_trouble_is_said_plainly_and_a_lost_connection_alone(chromium: Any, tmp_path: Path) -> None:
@@ -178,7 +179,7 @@ def test_trouble_is_said_plainly_and_a_lost_connection_alone(chromium: Any, tmp_
     page.close()
 
 
-def test_a_page_that_has_not_all_windows_says_so(chromium: Any, tmp_path: Path) -> None:
+def test_a_page_that_has_not_all_windows_knows_their_number(chromium: Any, tmp_path: Path) -> None:
     """It loads the rest when somebody goes back."""
     board = {"likely": BOARD["likely"]}
     with served.serving(served.new_service(tmp_path, board, schema=SCHEMA)) as client:
@@ -189,11 +190,14 @@ def test_a_page_that_has_not_all_windows_says_so(chromium: Any, tmp_path: Path) 
         client.post(found)
         page = chromium.new_page()
         page.goto(f"http://127.0.0.1:{client.port}/")
-        text_of(page, "when", "Showing now · last 60 windows")
+        kept = f"Windows kept: {len(client.answers('likely'))}"
+        text_of(page, "when", f"Showing now · {kept}")
+        text_of(page, "cards", kept)
+        page.wait_for_function("() => document.getElementById('slider').max === '59'")
         page.keyboard.press("ArrowLeft")
         text_of(page, "when", "1 window ago")
         page.keyboard.press("n")
-        text_of(page, "when", f"Showing now · {len(client.answers('likely'))} windows kept")
+        text_of(page, "when", f"Showing now · {kept}")
         page.close()
 
 

@@ -60,12 +60,12 @@ SETTINGS: dict[str, list[dict[str, Any]]] = {
     ],
     "FusedTopK": [
         FUSED | {"k": 2},
-        FUSED | {"k": 1, "recurrences": 3, "combine": "min", "bounds": (0.0, 1.0)},
+        FUSED | {"k": 1, "recurrences": 3, "combine": "min", "parts": True},
         FUSED | {"k": 3, "combine": {"b": 0.5, "a": 2.0}, "bounds": {"a": (0, 1), "b": (-1, 2)}},
-        FUSED | {"k": 2, "combine": "max", "by": ("g",)},
+        FUSED | {"k": 2, "combine": "max", "by": ("g",), "parts": True},
         FUSED | {"k": 2, "combine": "product", "recurrences": 2, "by": ("g",)},
         FUSED | {"k": 2, "combine": _own_score},
-        FUSED | {"k": 2, "combine": "mean", "stream": None},
+        FUSED | {"k": 2, "combine": "mean", "stream": None, "parts": True},
         FUSED | {"k": 1, "recurrences": 2, "stream": None, "by": ("g",)},
     ],
     "Skyline": [
@@ -94,6 +94,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
 # Settings without which an algorithm does not answer.
 NEEDED: dict[str, dict[str, Any]] = {
     "skyband-distinct": {"distinct": "best", "id": "price"},
+    "skyband-ties": {"ties": "all"},
+    "distinct-ties": {"ties": "all", "distinct": "latest", "id": "price"},
     "latest": {"distinct": "latest", "id": "price"},
     "eaa-repeats": {"repeats": "max"},
 }
@@ -160,7 +162,7 @@ def window_of(window: Any, table: pa.Table) -> Any:
     if isinstance(window, oracle.CountWindow):
         return sb.CountWindow(window.size, window.slide)
     if isinstance(window, oracle.SideWindows):
-        rest = (window.slide, window.lateness, window.offset)
+        rest = (window.slide, window.lateness, window.offset, window.revise)
         sides = {name: oracle.TimeWindow(size, *rest) for name, size in window.sizes}
         return {name: window_of(each, table) for name, each in sides.items()}
     given = {each.name: getattr(window, each.name) for each in fields(window)}
@@ -214,7 +216,7 @@ def _seen(answer: sb.Answer) -> Seen:
         edges = edges.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64())
     start, end = edges.to_pylist()
     tables = streams.rows_of(answer.table), streams.rows_of(answer.changes)
-    return Seen(start, end, *tables, answer.total, answer.exact, answer.bounds)
+    return Seen(start, end, *tables, answer.total, answer.exact, answer.bounds, answer.revision)
 
 
 def _peek(monitor: sb.Monitor, last: int | None) -> Seen | None:
@@ -293,6 +295,6 @@ def _promised(
         assert (got is None) == (want is None)
         if got is None or want is None or every is None:
             continue
-        assert (got.start, got.end) == (want.start, want.end)
+        assert (got.start, got.end, got.revision) == (want.start, want.end, want.revision)
         assert same_total(got.total, want.total)
         promises.check(kind, query, got, want.table, every.table)

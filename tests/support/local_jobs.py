@@ -33,6 +33,15 @@ def rows(hours: int, each: int = 400, seed: int = 5) -> list[pa.Table]:
     ]
 
 
+def delayed(tables: list[pa.Table], most: int, seed: int = 5) -> list[pa.Table]:
+    """The same rows, as they come if each is late by up to ``most`` seconds."""
+    whole = pa.concat_tables(tables)
+    late = np.random.default_rng(seed).integers(0, most, len(whole))
+    whole = whole.take(np.argsort(whole["ts"].to_numpy() + late, kind="stable"))
+    each = -(-len(whole) // len(tables))
+    return [whole.slice(at, each) for at in range(0, len(whole), each)]
+
+
 def written(folder: Path, tables: list[pa.Table], first: int = 0) -> Path:
     (folder / "in").mkdir(exist_ok=True)
     for i, table in enumerate(tables, first):
@@ -59,6 +68,25 @@ def job(folder: Path, **changes: Any) -> dict[str, Any]:
 def query_of(name: str) -> sb.query.Query:
     told = QUERIES[name] | {"window": sb.TimeWindow(**WINDOW)}
     return sb.query.KINDS[told.pop("kind")](**told)
+
+
+def corrected(job: dict[str, Any]) -> dict[str, Any]:
+    """The job with windows that late rows correct."""
+    for query in job["queries"].values():
+        query["window"] = WINDOW | {"revise": 1_000_000}
+    return job
+
+
+def last_revisions(found: pa.Table) -> list[dict[str, Any]]:
+    """The rows of each window in its last revision, without it, in order."""
+    last: dict[int, int] = {}
+    for end, revision in zip(
+        *(found[n].to_pylist() for n in ("window_end", "revision")), strict=True
+    ):
+        last[end] = max(revision, last.get(end, 0))
+    ordered = found.sort_by([("window_end", "ascending"), ("rank", "ascending")]).to_pylist()
+    kept = [row for row in ordered if row["revision"] == last[row["window_end"]]]
+    return [{n: value for n, value in row.items() if n != "revision"} for row in kept]
 
 
 def out(folder: Path, name: str) -> list[dict[str, Any]]:

@@ -31,6 +31,7 @@ class Seen(NamedTuple):
     total: Any
     exact: bool
     bounds: dict[str, Any]
+    revision: int = 0
 
 
 @dataclass
@@ -46,7 +47,8 @@ class Got:
 def check(kind: str, got: Got, want: oracle.Run) -> None:
     """Assert that an engine's results equal the oracle's."""
     sums = oracle.SUMS[kind]
-    assert [a[:2] for a in got.answers] == [(a.start, a.end) for a in want.answers]
+    revised = [(a.start, a.end, a.revision) for a in want.answers]
+    assert [(a.start, a.end, a.revision) for a in got.answers] == revised
     for mine, answer in zip(got.answers, want.answers, strict=True):
         problem = oracle.difference(mine.table, answer.table, sums)
         assert problem is None, f"window ending {mine.end}: {problem}"

@@ -6,11 +6,9 @@ number and a reference into them; it builds its tables when they are requested.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from html import escape
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,12 +16,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from skyband.answers.changes import ALERTS, Kinds, changes, kinds_of
-from skyband.answers.plain_text import plain
+from skyband.answers.show import answer_html, answer_text
 from skyband.arrays import Ints
 from skyband.data.columns import equal_to
 from skyband.data.time_axis import window_value
 from skyband.errors import QueryError
-from skyband.query.base import Query
+from skyband.query.base import REVISION, Query
 
 __all__ = [
     "Answer",
@@ -31,15 +29,16 @@ __all__ = [
     "LazyTable",
     "Position",
     "Promises",
-    "answer_html",
-    "answer_text",
     "now",
     "with_edges",
 ]
 
 
 class Position(NamedTuple):
-    """Where one id or item stands: its rank, its score or count, and how many there are."""
+    """Where one id or item stands: its rank, its score or count, and how many there are.
+
+    Ids that tie share a rank if those of the answers do.
+    """
 
     rank: int
     value: Any
@@ -120,6 +119,10 @@ class Answers:
     """The kinds of changes that an answer shows, each with its row; None for all, without rows."""
     name: str | None = None
     """The query's name on a board; None if the query stands alone."""
+    revision: Ints | None = None
+    """How often the window of each answer had been answered before, if answers are corrected."""
+    compared: Sequence[pa.Table | LazyTable | None] | None = None
+    """What the changes of each answer are against, if answers are corrected."""
 
     def __len__(self) -> int:
         return len(self.end)
@@ -135,19 +138,22 @@ class Answers:
         return self.made.schema.field("window_end").type
 
     def slice(self, i: int) -> pa.Table:
-        return now(self._cut(i))
+        return now(self.cut(i))
 
-    def _cut(self, i: int) -> pa.Table | LazyTable:
+    def cut(self, i: int) -> pa.Table | LazyTable:
+        """The rows of the i-th answer, which may not be built yet."""
         low, high = int(self.offsets[i]), int(self.offsets[i + 1])
         return self.made.slice(low, high - low)
 
     def previous(self, i: int) -> pa.Table | None:
         """The answer before the i-th; of the same group, if groups have their own windows."""
-        if self.group is None:
-            found = self._cut(i - 1) if i else self.before.get(0)
+        if self.compared is not None:
+            found = self.compared[i]
+        elif self.group is None:
+            found = self.cut(i - 1) if i else self.before.get(0)
         else:
             at = int(self._previous[i])
-            found = self._cut(at) if at >= 0 else self.before.get(int(self.group[i]))
+            found = self.cut(at) if at >= 0 else self.before.get(int(self.group[i]))
         return None if found is None else now(found)
 
     @cached_property
@@ -164,9 +170,9 @@ class Answers:
     def last(self) -> dict[int, pa.Table | LazyTable]:
         """The last table of each group that answered in this push."""
         if self.group is None:
-            return {0: self._cut(len(self) - 1)} if len(self) else {}
+            return {0: self.cut(len(self) - 1)} if len(self) else {}
         latest = dict(zip(self.group.tolist(), range(len(self)), strict=True))
-        return {group: self._cut(i) for group, i in latest.items()}
+        return {group: self.cut(i) for group, i in latest.items()}
 
     def views(self) -> list[Answer]:
         return [Answer(self, i) for i in range(len(self))]
@@ -208,13 +214,22 @@ class Answer:
         return window_value(int(self._all.end[self._at]), self._all.edge)
 
     @property
+    def revision(self) -> int:
+        """0 for the first answer of a window; 1, 2, ... for its corrections by late rows."""
+        every = self._all.revision
+        return 0 if every is None else int(every[self._at])
+
+    @property
     def table(self) -> pa.Table:
         """The rows of the answer, best first."""
         return self._all.slice(self._at)
 
     @property
     def changes(self) -> pa.Table:
-        """What entered, left or moved since the previous answer."""
+        """What entered, left or moved since the previous answer.
+
+        That of the window before or, for a correction, of the same window.
+        """
         every = self._all
         return changes(every.previous(self._at), self.table, every.query, every.only)
 
@@ -258,7 +273,7 @@ class Answer:
 
     @property
     def bounds(self) -> dict[str, Any]:
-        """The error bounds of an approximate answer."""
+        """The error bounds of an approximate answer; with all ties, how many rows were cut."""
         return {
             name: value[self._at].item() if isinstance(value, np.ndarray) else value
             for name, value in self._all.bounds.items()
@@ -275,6 +290,14 @@ class Answer:
         """The query that was answered."""
         return self._all.query
 
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        """The rows, for anything that reads Arrow: ``pl.DataFrame(answer)``, DuckDB, ..."""
+        return self.table.__arrow_c_stream__(requested_schema)
+
+    def to_pandas(self) -> Any:
+        """The rows as a pandas DataFrame."""
+        return self.table.to_pandas()
+
     def __repr__(self) -> str:
         return answer_text(self)
 
@@ -283,113 +306,12 @@ class Answer:
         return answer_html(self)
 
 
-# Answers as small tables for people: text for a terminal, HTML for a notebook --------------------
-
-
-_MOST = 20
-"""Rows that are shown; the table of the answer has them all."""
-_EDGES = ("window_start", "window_end")
-_BAR = "#dfe7f7"
-
-
 def with_edges(answer: Answer, rows: pa.Table) -> pa.Table:
-    """Rows of an answer, such as its changes, after the edges of its window."""
-    for place, (name, value) in enumerate(
-        (("window_start", answer.start), ("window_end", answer.end))
-    ):
+    """Rows of an answer, such as its changes, after the columns of its window."""
+    edges = [("window_start", answer.start), ("window_end", answer.end)]
+    if REVISION in answer.query.window_columns:
+        edges.append((REVISION, answer.revision))
+    for place, (name, value) in enumerate(edges):
         field = answer.table.schema.field(name)
         rows = rows.add_column(place, field, pa.repeat(pa.scalar(value, field.type), rows.num_rows))
     return rows
-
-
-def answer_text(answer: Answer) -> str:
-    """The answer as text: a line about the window, then the rows in columns."""
-    head = f"<Answer{_name(answer)} {_span(answer)}: {_rows(answer)}{_promise(answer)}>"
-    table, numeric = _shown(answer.table), _numeric(answer.table)
-    if not table.num_rows:
-        return head
-    cells = [[name, *map(plain, table[name].to_pylist())] for name in table.column_names]
-    widths = [max(map(len, column)) for column in cells]
-    lines = []
-    for row in zip(*cells, strict=True):
-        padded = zip(row, widths, table.column_names, strict=True)
-        parts = [v.rjust(w) if name in numeric else v.ljust(w) for v, w, name in padded]
-        lines.append("  ".join(parts).rstrip())
-    more = answer.table.num_rows - table.num_rows
-    return "\n".join([head, *lines, *([f"… {more:,} more"] if more else [])])
-
-
-def answer_html(answer: Answer) -> str:
-    """The answer as an HTML table, with a bar behind the value that it is ranked by."""
-    table, numeric = _shown(answer.table), _numeric(answer.table)
-    value = _value(answer, table.column_names)
-    most = max((abs(v) for v in _finite(table[value])), default=0) if value else 0
-    name = f"<b>{escape(answer.name)}</b> " if answer.name else ""
-    caption = f"{name}{escape(_span(answer))}: {_rows(answer)}{escape(_promise(answer))}"
-    heads = "".join(f"<th{_side(n in numeric)}>{escape(n)}</th>" for n in table.column_names)
-    body = []
-    for row in table.to_pylist():
-        cells = "".join(_cell(row[n], n in numeric, n == value, most) for n in row)
-        body.append(f"<tr>{cells}</tr>")
-    more = answer.table.num_rows - table.num_rows
-    if more:
-        body.append(f'<tr><td colspan="{table.num_columns}">… {more:,} more</td></tr>')
-    return (
-        '<table class="skyband-answer" style="border-collapse:collapse;'
-        'font-variant-numeric:tabular-nums"><caption style="text-align:left">'
-        f"{caption}</caption><thead><tr>{heads}</tr></thead><tbody>{''.join(body)}</tbody></table>"
-    )
-
-
-def _cell(value: Any, numeric: bool, ranked: bool, most: float) -> str:
-    style = f"text-align:{'right' if numeric else 'left'};padding:2px 8px"
-    if ranked and most and isinstance(value, (int, float)) and math.isfinite(value):
-        share = min(100.0, 100 * abs(value) / most)
-        style += f";background:linear-gradient(90deg,{_BAR} {share:.1f}%,transparent {share:.1f}%)"
-    return f'<td style="{style}">{escape(plain(value))}</td>'
-
-
-def _side(numeric: bool) -> str:
-    return f' style="text-align:{"right" if numeric else "left"};padding:2px 8px"'
-
-
-def _shown(table: pa.Table) -> pa.Table:
-    return table.select([n for n in table.column_names if n not in _EDGES]).slice(0, _MOST)
-
-
-def _numeric(table: pa.Table) -> set[str]:
-    kinds = {each.name: each.type for each in table.schema}
-    return {n for n, k in kinds.items() if pa.types.is_integer(k) or pa.types.is_floating(k)}
-
-
-def _value(answer: Answer, names: list[str]) -> str | None:
-    """The column that the answer is ranked by, where it has one."""
-    query = answer.query
-    wanted = (*query.extra_columns[:1], "decayed", getattr(query, "score", None), "score")
-    return next((n for n in wanted if n in names), None) if query.ranked else None
-
-
-def _finite(column: pa.ChunkedArray) -> list[float]:
-    values = [v for v in column.to_pylist() if isinstance(v, (int, float))]
-    return [v for v in values if math.isfinite(v)]
-
-
-def _name(answer: Answer) -> str:
-    return "" if answer.name is None else f" {answer.name}"
-
-
-def _span(answer: Answer) -> str:
-    start = "…" if answer.start is None else plain(answer.start)
-    return f"[{start}, {plain(answer.end)})"
-
-
-def _rows(answer: Answer) -> str:
-    rows = answer.table.num_rows
-    return f"{rows:,} row{'s' if rows != 1 else ''}, total {plain(answer.total)}"
-
-
-def _promise(answer: Answer) -> str:
-    if answer.exact:
-        return ""
-    told = ", ".join(f"{name} {plain(value)}" for name, value in answer.bounds.items())
-    return f", approximate ({told})" if told else ", approximate"

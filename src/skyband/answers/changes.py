@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from skyband.data.columns import to_numpy
 from skyband.data.keys import hash_columns
 from skyband.data.order import order_by_value
-from skyband.query.base import RESERVED, Query
+from skyband.query.base import Query
 from skyband.query.checks import one_of
 
 __all__ = ["ALERTS", "Kinds", "asked_changes", "changes", "changes_schema", "kinds_of"]
@@ -120,14 +120,14 @@ def _by_group(table: pa.Table, query: Query, shown: int) -> pa.Table:
 def _key(query: Query, answer: pa.Schema) -> tuple[str, ...]:
     by = set(query.groups)
     # Columns computed for the answer change all the time, so they cannot identify a row.
-    hidden = {*RESERVED, *query.extra_columns, *query.kept, *by}
+    hidden = {*query.reserved, *query.kept, *by}
     whole = tuple(n for n in answer.names if n not in hidden)
     return tuple(n for n in query.key if n not in by) or whole
 
 
 def _rest(query: Query, answer: pa.Schema) -> list[str]:
     """The answer columns that a change does not show anyway."""
-    shown = {*RESERVED, *query.groups, *_key(query, answer)}
+    shown = {*query.window_columns, "rank", *query.groups, *_key(query, answer)}
     return [name for name in answer.names if name not in shown]
 
 

@@ -21,13 +21,14 @@ from skyband.data.group_table import GroupTable
 from skyband.data.packing import under
 from skyband.data.time_axis import edge_type, window_column
 from skyband.errors import SchemaError
-from skyband.query.base import Query
+from skyband.query.base import REVISION, Query
 
 __all__ = [
     "TOTAL",
     "Shape",
     "answer_schema",
     "answers_of",
+    "last_revisions",
 ]
 
 # Tables that are built when they are first read --------------------------------------------------
@@ -68,7 +69,8 @@ def _schema(shape: Shape) -> pa.Schema:
     by = [pa.field(name, store.type) for name, store in groups.keys.stores.items()]
     rank = [pa.field("rank", pa.int32())] if query.ranked else []
     shown = [f for f in synopsis.output() if f.name not in groups.names]
-    window = [pa.field("window_start", edge), pa.field("window_end", edge)]
+    kinds = {"window_start": edge, "window_end": edge, REVISION: pa.int32()}
+    window = [pa.field(name, kinds[name]) for name in query.window_columns]
     total = []
     if shape.total:
         decays = query.window.sort == "decay"
@@ -90,15 +92,19 @@ def answers_of(
     before: Mapping[int, pa.Table | LazyTable],
     later: bool = False,
     shares: Runs | None = None,
+    revisions: Ints | None = None,
 ) -> Answers:
     """The answers of windows, from finished runs in the order of the windows.
 
     With ``later``, the table is built when it is read. ``shares`` are the totals that it shows.
+    ``revisions`` are those of the windows, if they may be corrected; none means that all are 0.
     """
     first, last = _runs_of(finished, windows)
     starts, ends = edges
     query, synopsis, schema = shape.query, shape.synopsis, answer_schema(shape)
     bounds: dict[str, Any] = dict(synopsis.bounds)
+    if REVISION in query.window_columns:
+        revisions = np.zeros(len(windows), np.int64) if revisions is None else revisions
     made: pa.Table | LazyTable
     if finished is None:
         made, offsets = empty_table(schema), np.zeros(len(ends) + 1, np.int64)
@@ -109,7 +115,7 @@ def answers_of(
         one = first is _FIRST and len(rows.offsets) == 2
         offsets = rows.offsets if one else np.append(rows.offsets[first], len(rows))
         # A group that expires now may give its code to another, so it is looked up at once.
-        build = partial(_table, shape, finished, schema, edges, offsets, shares)
+        build = partial(_table, shape, finished, schema, edges, offsets, shares, revisions)
         made = build() if shape.groups.names or not later else LazyTable(schema, build)
         told = finished.scalars.get("exact")
         exact = _every(told, first, last, synopsis.exact)
@@ -121,7 +127,9 @@ def answers_of(
             name: _greatest(values, first, last, bounds.get(name)) for name, values in own.items()
         }
     rows_of = (query, made, starts, ends, offsets)
-    return Answers(*rows_of, exact, bounds, totals, windows.group, before, promises)
+    return Answers(
+        *rows_of, exact, bounds, totals, windows.group, before, promises, revision=revisions
+    )
 
 
 def _table(
@@ -131,10 +139,13 @@ def _table(
     edges: tuple[Ints, Ints],
     offsets: Ints,
     shares: Runs | None,
+    revisions: Ints | None,
 ) -> pa.Table:
     query, groups = shape.query, shape.groups
     counts, kind = np.diff(offsets), schema.field("window_end").type
     columns = [window_column(np.repeat(edge, counts), kind) for edge in edges]
+    if revisions is not None:
+        columns.append(to_arrow(np.repeat(revisions, counts).astype(np.int32)))
     rows = finished.parts["rows"]
     if groups.names:
         columns += groups.gather(np.repeat(finished.group, rows.lengths))
@@ -215,3 +226,12 @@ def _greatest(values: npt.NDArray[Any], first: Ints, last: Ints, nothing: Any) -
         pairs = np.stack([first[some], last[some]], axis=1).ravel()
         found[some] = np.maximum.reduceat(padded, pairs)[::2]
     return found
+
+
+def last_revisions(table: pa.Table) -> pa.Table:
+    """The rows of each window in its last revision."""
+    last = table.group_by("window_end").aggregate([(REVISION, "max")])
+    ends, revisions = (last[name].to_pylist() for name in ("window_end", f"{REVISION}_max"))
+    newest = dict(zip(ends, revisions, strict=True))
+    pairs = zip(table["window_end"].to_pylist(), table[REVISION].to_pylist(), strict=True)
+    return table.filter(pa.array([newest[end] == revision for end, revision in pairs], pa.bool_()))

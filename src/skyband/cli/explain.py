@@ -12,13 +12,17 @@ from enum import StrEnum
 from typing import Any
 
 import typer
+import typer.core
 from rich.console import Console
 from rich.text import Text
 
 from skyband.answers.plain_text import plain
 from skyband.errors import SkybandError
 
-__all__ = ["Engine", "Format", "OnBad", "explained", "say", "say_unmatched"]
+__all__ = [
+    "Engine", "Format", "OnBad", "VerbCommand", "VerbGroup", "explained", "in_flags", "say",
+    "say_unmatched",
+]  # fmt: skip
 
 MISTAKE = 2
 """The exit code for a mistake in the command or in the data."""
@@ -26,6 +30,7 @@ MISTAKE = 2
 _INTERRUPTED = 130
 _LOOK, _SHOWN = 1 << 20, 8
 """The rows that are looked at for the values of a column, and how many values are shown."""
+_SUBJECT = re.compile(r"^[a-z_]+(?= (?:must|names|needs)\b)")
 _KEYWORD = re.compile(r"\b([a-z_]+)=('[^']*'|\"[^\"]*\"|[\w.]+)?")
 
 
@@ -57,6 +62,8 @@ def as_options(message: str, names: Iterable[str]) -> str:
 
     >>> as_options("a TimeWindow needs time=, or on_bad='skip'", ["time", "on_bad"])
     'a TimeWindow needs --time, or --on-bad skip'
+    >>> as_options("min_rows must be above 0; leave out largest=False", ["largest", "min_rows"])
+    '--min-rows must be above 0; leave out --no-largest'
     """
     known = set(names)
 
@@ -64,11 +71,58 @@ def as_options(message: str, names: Iterable[str]) -> str:
         name, value = match.groups()
         if name not in known:
             return match.group()
+        if value in ("True", "False"):
+            return f"--{'no-' * (value == 'False')}{name.replace('_', '-')}"
         plain = value and re.fullmatch(r"'[\w.-]+'", value)
         shown = value.strip("'") if plain else value
         return f"--{name.replace('_', '-')}" + (f" {shown}" if shown else "")
 
+    message = _SUBJECT.sub(
+        lambda m: f"--{m[0].replace('_', '-')}" if m[0] in known else m[0], message
+    )
     return _KEYWORD.sub(written, message)
+
+
+def in_flags(text: str, names: Iterable[str]) -> str:
+    """A docstring of the library, whose parameters stand in two backticks, for a command's help.
+
+    >>> in_flags('``k`` rows; ``ties="share"`` and ``returns=False``', ["k", "ties", "returns"])
+    '`--k` rows; `--ties share` and `--no-returns`'
+    """
+    known = set(names)
+
+    def written(match: re.Match[str]) -> str:
+        words = match[1]
+        if words in known:
+            return f"`--{words.replace('_', '-')}`"
+        if re.fullmatch(r"\"[\w-]+\"", words):
+            return f"`{words[1:-1]}`"
+        return f"`{as_options(words.replace(chr(34), chr(39)), known)}`"
+
+    return re.sub(r"``([^`]+)``", written, text)
+
+
+class VerbCommand(typer.core.TyperCommand):
+    """A command whose flags have no type in its help: ``--watch``, not ``--watch <bool>``."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """All parameters, that of the help too."""
+        return _bare_flags(super().get_params(ctx))
+
+
+class VerbGroup(typer.core.TyperGroup):
+    """All commands; the flags before them are shown without a type, too."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """All parameters, that of the help too."""
+        return _bare_flags(super().get_params(ctx))
+
+
+def _bare_flags(params: list[Any]) -> list[Any]:
+    for each in params:
+        if getattr(each, "is_flag", False):
+            each.metavar = ""
+    return params
 
 
 def explained(verb: Callable[..., None]) -> Callable[..., None]:
@@ -87,7 +141,8 @@ def explained(verb: Callable[..., None]) -> Callable[..., None]:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(0) from None
         except OSError as problem:
-            _complain(f"{problem.filename or 'output'}: {problem.strerror or problem}")
+            place = problem.filename or given.get("output") or "output"
+            _complain(f"{place}: {problem.strerror or problem}")
             raise typer.Exit(MISTAKE) from None
         except KeyboardInterrupt:
             raise typer.Exit(_INTERRUPTED) from None

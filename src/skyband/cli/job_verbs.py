@@ -17,6 +17,7 @@ from skyband.query import Query
 
 if TYPE_CHECKING:
     from skyband.answers.answer import Answer
+    from skyband.jobs.report import Report
 
 __all__ = ["board", "check", "init", "pipeline", "state"]
 
@@ -60,6 +61,8 @@ def check(
         print(f"{job}:{problem.line}: {problem.text}")
     if found:
         raise typer.Exit(2)
+    for line in jobs.waits_for(jobs.load_job(job, chosen)):
+        say(line, style="yellow")
     print(f"{job} is fine")
 
 
@@ -77,6 +80,7 @@ def board(
     from skyband.embedded.left_out import left_out
     from skyband.embedded.monitor import new_board
     from skyband.embedded.run import watch_board
+    from skyband.embedded.sources import FileSet
     from skyband.engine.explain import explain as told
 
     found = jobs.load_board(job)
@@ -90,7 +94,7 @@ def board(
                 f"{job}: skyband board reads files, but this job has a source of kind "
                 f"{section.kind!r}; run it with: skyband pipeline"
             )
-        sources[name] = section["path"]
+        sources[name] = FileSet((section["path"],), section["delimiter"])
     session = new_board(found.queries, found.on_bad)
     source = sources.get("", sources)
     answers = islice(watch_board(session, source), limit)
@@ -135,7 +139,7 @@ def pipeline(
 ) -> None:
     """Run a streaming job: sources, queries, sinks, trigger and checkpoint from a file."""
     from skyband import jobs
-    from skyband.cli.job_view import telling
+    from skyband.cli.job_view import as_shown, telling
     from skyband.kernels.notice import say_in_any_case
 
     found = jobs.load_job(job, None if engine is None else engine.value)
@@ -146,9 +150,22 @@ def pipeline(
         print(jobs.explain(found))
         return
     say(jobs.explain(found))
+    for line in jobs.waits_for(found):
+        say(line, style="yellow")
     say_in_any_case()
+    rows = 0
     with telling(found) as tell:
-        jobs.run_job(found, tell=tell, seconds=seconds, verbose=verbose)
+
+        def counted(report: Report) -> None:
+            nonlocal rows
+            rows = report.rows
+            if report.batch >= 0:
+                tell(report)
+
+        shown = as_shown(found)
+        jobs.run_job(shown, tell=counted, seconds=seconds, verbose=verbose)
+    if found.trigger.get("once") and not rows:
+        say(f"{found.name}: nothing new to read; the checkpoint {found.checkpoint} has it all")
 
 
 def state(

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pyarrow as pa
 from rich import box
@@ -19,19 +20,28 @@ from rich.text import Text
 from skyband.answers.plain_text import plain
 from skyband.cli.view import span
 from skyband.jobs import Job
+from skyband.jobs.job import JobSection
 from skyband.jobs.report import Report, Tell, figures, report_line
 
-__all__ = ["job_frame", "telling"]
+__all__ = ["as_shown", "job_frame", "telling"]
 
 _EDGES = ("window_start", "window_end")
+
+
+def as_shown(job: Job) -> Job:
+    """The job as it is run here: on a terminal, its live view takes the place of console sinks."""
+    if not (sys.stdout.isatty() and Console(stderr=True).is_terminal):
+        return job
+    silent = JobSection("console", {"rows": 0})
+    sinks = {n: silent if sink.kind == "console" else sink for n, sink in job.sinks.items()}
+    return replace(job, sinks=sinks)
 
 
 @contextmanager
 def telling(job: Job) -> Iterator[Tell]:
     """A function to call with every report of a job."""
     console = Console(stderr=True, highlight=False)
-    talks = any(sink.kind == "console" for sink in job.sinks.values())
-    if not console.is_terminal or talks:
+    if not console.is_terminal:
         yield lambda report: console.print(Text(report_line(report)), soft_wrap=True)
         return
     # While Spark starts, this process has no error stream; the view moves on in a copy of it.

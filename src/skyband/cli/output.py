@@ -180,11 +180,12 @@ def _drawn(table: pa.Table, query: Query | None) -> Iterator[Any]:
     if not table.num_rows:
         yield Text("no window has any rows", style="dim")
         return
-    windowed = "window_start" in table.column_names
-    names = [n for n in table.column_names if n not in ("window_start", "window_end")]
-    sections = _sections(table)
+    both = ("window_start", "window_end")
+    edges = both if set(both) <= set(table.column_names) else ()
+    names = [n for n in table.column_names if n not in edges]
+    sections = _sections(table) if edges else [(0, table.num_rows)]
     drawn = Table(header_style="bold", border_style="dim")
-    if windowed:
+    if edges:
         drawn.add_column("window", no_wrap=True, style="dim")
     for name in names:
         right = pa.types.is_integer(table.schema.field(name).type) or pa.types.is_floating(
@@ -200,10 +201,10 @@ def _drawn(table: pa.Table, query: Query | None) -> Iterator[Any]:
                 drawn.add_row(f"… {len(left_out):,} more windows …", end_section=True)
             continue
         for place, row in enumerate(table.slice(start, rows).to_pylist()):
-            first = span(row["window_start"], row["window_end"]) if not place else ""
+            first = span(*(row[edge] for edge in edges)) if edges and not place else ""
             cells = [Text(plain(row[name])) for name in names]
             last = place == rows - 1
-            drawn.add_row(*([Text(first)] if windowed else []), *cells, end_section=last)
+            drawn.add_row(*([Text(first)] if edges else []), *cells, end_section=last)
     yield drawn
     if many:
         yield Text(

@@ -95,10 +95,11 @@ def serve_verb(title: str, query: Query, source: Any, given: Mapping[str, Any]) 
             for answer in chain([first], answers):
                 shown.show([answer])
                 shown.stats = {title: board.stats()}
+                shown.first_bad = {title: board.session_of(None).first_bad}
                 shown.status.counted(next(iter(shown.status.rows)), read[-1])
                 del read[:-1]
                 time.sleep(given["pace"])
-            shown.status.troubles.append("the source has ended")
+            shown.status.finished = True
         except SkybandError as problem:
             shown.status.stopped(f"the source stopped: {problem}")
 
@@ -128,7 +129,7 @@ def serve_spark(title: str, query: Query, source: Any, given: Mapping[str, Any])
             counts["windows_out"] += 1
             shown.stats = {title: dict(counts)}
             time.sleep(given["pace"])
-        shown.status.troubles.append("the source has ended")
+        shown.status.finished = True
 
     port = given["serve_port"]
     run.serve_answers(title, query, schemas, show, port=port, started=_told, engine="spark")

@@ -13,6 +13,8 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any, BinaryIO, cast
 
 import pyarrow as pa
@@ -41,9 +43,12 @@ Parse = Callable[[bytes, pa.Schema | None, Sequence[str] | None], pa.Table]
 class Stdin(CustomSource):
     """Standard input as a source; it reads only the columns that are needed."""
 
+    def __init__(self, delimiter: str | None = None) -> None:
+        self.delimiter = delimiter
+
     def batches(self, reading: ReadSettings) -> Iterator[pa.Table]:
         """Read it, once."""
-        return stdin_batches(None, reading)
+        return stdin_batches(None, replace(reading, delimiter=self.delimiter))
 
 
 def stdin_batches(
@@ -62,7 +67,8 @@ def stdin_batches(
             yield from _lines(first, source, _json, b"", reading)
         elif first:
             first, header = _header(first, source)
-            yield from _lines(first, source, _csv, header, reading)
+            parse = partial(_csv, delimiter=reading.delimiter or ",")
+            yield from _lines(first, source, parse, header, reading)
     except (pa.ArrowException, ValueError) as problem:
         raise SchemaError(f"standard input could not be read: {problem}") from problem
 
@@ -116,12 +122,15 @@ def _lines(
         yield sound(parse(header + kept, schema, names))
 
 
-def _csv(text: bytes, schema: pa.Schema | None, names: Sequence[str] | None) -> pa.Table:
+def _csv(
+    text: bytes, schema: pa.Schema | None, names: Sequence[str] | None, delimiter: str = ","
+) -> pa.Table:
     from pyarrow import csv
 
     types = None if schema is None else {f.name: f.type for f in schema}
     options = csv.ConvertOptions(column_types=types, include_columns=names)
-    return csv.read_csv(reader_of(text), convert_options=options)
+    parsing = csv.ParseOptions(delimiter=delimiter)
+    return csv.read_csv(reader_of(text), parse_options=parsing, convert_options=options)
 
 
 def _json(text: bytes, schema: pa.Schema | None, names: Sequence[str] | None) -> pa.Table:

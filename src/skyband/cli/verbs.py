@@ -6,6 +6,7 @@ import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,7 +16,16 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from skyband import registry
-from skyband.cli.explain import Engine, Format, OnBad, explained, say, say_unmatched
+from skyband.cli.explain import (
+    Engine,
+    Format,
+    OnBad,
+    VerbCommand,
+    explained,
+    in_flags,
+    say,
+    say_unmatched,
+)
 from skyband.cli.fields import (
     algorithms_of,
     field_parameters,
@@ -27,6 +37,7 @@ from skyband.cli.fields import (
 from skyband.errors import EngineError, QueryError
 from skyband.kernels.notice import clock
 from skyband.query import HeavyHitters, Query
+from skyband.query.checks import delimiter
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,7 +46,7 @@ if TYPE_CHECKING:
     from skyband.cli.output import AnswerWriter
     from skyband.engine.board import BoardSession
 
-__all__ = ["add_verb"]
+__all__ = ["add_verb", "report", "together"]
 
 # Options that the commands of all queries have, and their help -----------------------------------
 
@@ -98,6 +109,8 @@ def common_parameters(kind: type[Query]) -> list[inspect.Parameter]:
                 help="How often the window is answered. Default: its length."),
         _option("lateness", text, None, "--lateness", **window,
                 help="How far a row may be behind the latest one."),
+        _option("revise", text, None, "--revise", **window,
+                help="How much later a row may be and still correct answers."),
         _option("offset", text, None, "--offset", **window,
                 help="Shift of all windows, such as '15 minutes' past the hour."),
         _option("zone", text, None, "--zone", **window,
@@ -134,6 +147,8 @@ def common_parameters(kind: type[Query]) -> list[inspect.Parameter]:
                 help="Stop at bad or late rows, or skip and count them."),
         _option("engine", Engine, Engine.local, "--engine", **run,
                 help="Run in this process, or on Spark."),
+        _option("delimiter", text, None, "--delimiter", **run, show_default=False,
+                help="What separates the fields of CSV, such as ';'. Default: a comma."),
         _option("threads", number, None, "--threads", **run, show_default=False,
                 help="Threads that read and summarise. Default: all cores of this process."),
         _option("master", text, None, "--master", **run, show_default=False,
@@ -149,7 +164,10 @@ def _alert_flags(kind: type[Query]) -> tuple[str, ...]:
 def help_of(kind: type[Query]) -> str:
     """The text of a command, from the docstring of its query."""
     said = inspect.getdoc(kind) or ""
-    return said.partition(">>>")[0].strip().replace("``", "`")
+    first, _, rest = said.partition(">>>")[0].strip().partition("\n\n")
+    rest = rest.partition("\n\n")[2] if rest.startswith("Args:") else rest
+    rest = in_flags(rest, [each.name for each in fields(kind)])
+    return f"{first.replace('``', '`')}\n\n{rest}".strip()
 
 
 def example_of(kind: type[Query]) -> str:
@@ -178,7 +196,7 @@ def add_verb(app: typer.Typer, kind: type[Query]) -> None:
     run = explained(verb)
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {p.name: p.annotation for p in parameters}
-    app.command(name, help=help_of(kind), epilog=example_of(kind))(run)
+    app.command(name, cls=VerbCommand, help=help_of(kind), epilog=example_of(kind))(run)
 
 
 # Running ------------------------------------------------------------------------------------------
@@ -188,11 +206,11 @@ def _run(kind: type[Query], given: dict[str, Any]) -> None:
     from skyband.cli.output import Picture, format_of, refuse_with_serve
 
     parts = ("window", "count", "slide", "lateness", "offset", "half_life", "since", "zone")
-    window = window_of(kind, *(given[name] for name in parts))
+    window = window_of(kind, *(given[name] for name in (*parts, "revise")))
     options = mapping_of("--option", given["option"] or ())
     query = query_of(kind, window, _own(kind, given), algorithm=given["algorithm"], options=options)
     given["alerts"] = _kinds(given["alerts"] or ())
-    source = _source(query, given["sources"])
+    source = _source(query, given["sources"], _delimiter(given["delimiter"]))
     shape = format_of(given["format"], given["output"])
     given["picture"] = Picture(query, given["plot"], given["plot_as"], verb_of(kind))
     if given.get("share"):
@@ -231,35 +249,41 @@ def _own(kind: type[Query], given: Mapping[str, Any]) -> dict[str, Any]:
     return {p.name: given[p.name] for p in field_parameters(kind)}
 
 
-def _source(query: Query, words: list[str]) -> Any:
+def _delimiter(word: str | None) -> str | None:
+    return None if word is None else delimiter("--delimiter", "\t" if word == "\\t" else word)
+
+
+def _source(query: Query, words: list[str], delimiter: str | None = None) -> Any:
     """The query's source from paths: one source, or one per stream."""
     named = [word.partition("=") for word in words]
     # A folder such as day=3 is a path, unless the query has a stream named "day".
     if query.sources and all(equals and name in query.sources for name, equals, _ in named):
         found: dict[str, list[Any]] = {}
         for name, _, path in named:
-            found.setdefault(name, []).append(_readable(path))
-        return {name: _together(paths) for name, paths in found.items()}
+            found.setdefault(name, []).append(path)
+        return {name: together(paths, delimiter) for name, paths in found.items()}
     query.check_sources(None, example=" ".join(f"{name}=PATH" for name in query.sources))
-    return _together([_readable(word) for word in words])
+    return together(words, delimiter)
 
 
-def _together(paths: list[Any]) -> Any:
+def together(words: Sequence[str], delimiter: str | None = None) -> Any:
     """Several paths as one source; a shell that expands a pattern sorts 10 before 2."""
     from skyband.embedded.sources import FileSet
 
-    if len(paths) == 1:
+    paths = [_readable(word, delimiter) for word in words]
+    files = all(isinstance(path, str) for path in paths)
+    if len(paths) == 1 and not (files and delimiter):
         return paths[0]
-    return FileSet(tuple(paths)) if all(isinstance(path, str) for path in paths) else paths
+    return FileSet(tuple(paths), delimiter) if files else paths
 
 
-def _readable(word: str) -> Any:
+def _readable(word: str, delimiter: str | None) -> Any:
     """A path that exists, or the batches of standard input."""
     from skyband.cli.stdin import STDIN, Stdin
     from skyband.embedded.sources import paths_of
 
     if word == STDIN:
-        return Stdin()
+        return Stdin(delimiter)
     paths_of(word)
     return word
 
@@ -284,7 +308,7 @@ def _run_local(query: Query, source: Any, given: Mapping[str, Any], shape: Forma
                 console.print(line, soft_wrap=True)
         else:
             watch_live(answers, board.queries, given["pace"])
-        _report(board, source, None)
+        report(board, source, None)
         return
     import pyarrow as pa
 
@@ -302,7 +326,7 @@ def _run_local(query: Query, source: Any, given: Mapping[str, Any], shape: Forma
         took = clock() - began
         with writer(shape, given["output"], query) as out:
             out.write(pa.concat_tables([table.cast(tables[0].schema) for table in tables]))
-    _report(board, source, took, out, given["output"])
+    report(board, source, took, out, given["output"])
 
 
 def _flows(query: Query, source: Any, shape: Format) -> bool:
@@ -405,6 +429,8 @@ def _run_spark(query: Query, source: Any, given: Mapping[str, Any], shape: Forma
 @contextmanager
 def _progress(source: Any) -> Iterator[Callable[[int], None]]:
     """A progress bar of the rows read, on the error stream, removed at the end."""
+    from skyband.embedded.progress import rows_of
+
     console = Console(stderr=True)
     if not console.is_terminal:  # rich before 14.3 writes an empty line even for a disabled bar
         yield lambda rows: None
@@ -418,30 +444,11 @@ def _progress(source: Any) -> Iterator[Callable[[int], None]]:
         transient=True,
     )
     with bar:
-        task = bar.add_task("reading", total=_rows_of(source))
+        task = bar.add_task("reading", total=rows_of(source))
         yield lambda rows: bar.update(task, completed=rows)
 
 
-def _rows_of(source: Any) -> int | None:
-    """How many rows the files hold, if all are Parquet; otherwise None."""
-    import pyarrow.parquet as pq
-
-    from skyband.embedded.sources import FileSet, paths_of
-
-    sources = source.values() if isinstance(source, Mapping) else [source]
-    words = [w for each in sources for w in (each.words if isinstance(each, FileSet) else [each])]
-    if not all(isinstance(word, str) for word in words):
-        return None
-    paths = [path for word in words for path in paths_of(word)]
-    if any(path.suffix not in (".parquet", ".pq") for path in paths):
-        return None
-    try:
-        return sum(int(pq.read_metadata(path).num_rows) for path in paths)
-    except (OSError, ValueError):
-        return None  # reading the file later will report what is wrong with it
-
-
-def _report(
+def report(
     board: BoardSession,
     source: Any,
     took: float | None,

@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 from rich import box
+from rich.cells import cell_len
 from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
@@ -25,7 +26,11 @@ from skyband.query import Query
 
 __all__ = ["change_lines", "head_of", "picture", "span", "watch_live", "with_share"]
 
-_BAR = 12
+_BAR, _LEAST_BAR = 12, 4
+"""Columns of a bar; it is left out where it has fewer than the least."""
+_MARK, _GAP = 3, 3
+"""Columns of a mark, and between two columns of a table."""
+_LEAST_TEXT = 14
 _BLOCKS = " ▏▎▍▌▋▊▉█"
 
 
@@ -48,7 +53,7 @@ def span(start: Any, end: Any) -> str:
 
 def with_share(table: pa.Table, query: Query | None) -> pa.Table:
     """The table with each item's share of the total, if ``--share`` made it show totals."""
-    shown = () if query is None else (*query.groups, *query.key, *query.kept)
+    shown = (TOTAL,) if query is None else (*query.groups, *query.key, *query.kept)
     if TOTAL not in table.column_names or TOTAL in shown:
         return table
     value = table["value" if "value" in table.column_names else "count"]
@@ -58,9 +63,17 @@ def with_share(table: pa.Table, query: Query | None) -> pa.Table:
 
 
 def answer_table(
-    answer: Answer, query: Query, title: str | None = None, rows: int | None = None
+    answer: Answer,
+    query: Query,
+    title: str | None = None,
+    rows: int | None = None,
+    width: int = 1_000,
 ) -> Table:
-    """The answer of one window, with marks for new and moved rows; at most ``rows`` rows."""
+    """The answer of one window, with marks for new and moved rows; at most ``rows`` rows.
+
+    In a narrow terminal, of ``width`` columns, bars and long texts become shorter, but numbers do
+    not; columns that have no room at all are named below.
+    """
     table = with_share(answer.table, query)
     names = [n for n in table.column_names if n not in ("window_start", "window_end")]
     measure = query.ranked_by
@@ -73,28 +86,59 @@ def answer_table(
         border_style="dim",
         box=box.SIMPLE_HEAD,
         pad_edge=False,
-        min_width=66,
+        min_width=min(66, width),
     )
-    drawn.add_column("", width=3)
-    for name in names:
-        kind = table.schema.field(name).type
-        side: Any = "right" if is_number_type(kind) else "left"
-        drawn.add_column(head_of(query, name), justify=side, no_wrap=True)
-    if measure is not None:
-        drawn.add_column("", width=_BAR)
     shown = table.slice(0, rows) if rows is not None else table
+    cells = {n: [_near(v, answer) for v in shown[n].to_pylist()] for n in names}
+    heads = {name: head_of(query, name) for name in names}
+    natural = {n: max(map(cell_len, [heads[n], *cells[n]])) for n in names}
+    kinds = {name: table.schema.field(name).type for name in names}
+    firm = {n for n, k in kinds.items() if is_number_type(k) or pa.types.is_temporal(k)}
+    first = {"rank", *query.groups, *query.key, *([] if measure is None else [measure])}
+    widths, bar = _fitted(natural, firm, first, measure is not None, width)
+    drawn.add_column("", width=_MARK)
+    for name in widths:
+        side: Any = "right" if is_number_type(kinds[name]) else "left"
+        drawn.add_column(heads[name], justify=side, no_wrap=True, width=widths[name])
+    if bar:
+        drawn.add_column("", width=bar)
     marks = _marks(answer, query)
     values = shown.to_pylist()
     tops = _tops(values, query, measure)
-    for row in values:
+    for i, row in enumerate(values):
         mark = marks.get(_identity(row, query, names), Text("·", style="dim"))
-        cells: list[Text] = [mark]
-        cells += [Text(_near(row[name], answer), _style(name, measure)) for name in names]
-        if measure is not None:
-            cells.append(Text(_bar(row[measure], tops[_group(row, query)]), style="cyan"))
-        drawn.add_row(*cells)
-    drawn.caption = _caption(answer, query, table.num_rows - shown.num_rows)
+        line = [mark, *(Text(cells[name][i], _style(name, measure)) for name in widths)]
+        if bar and measure is not None:
+            line.append(Text(_bar(row[measure], tops[_group(row, query)], bar), style="cyan"))
+        drawn.add_row(*line)
+    left_out = [heads[name] for name in names if name not in widths]
+    drawn.caption = _caption(answer, query, table.num_rows - shown.num_rows, left_out)
     return drawn
+
+
+def _fitted(
+    natural: dict[str, int], firm: set[str], first: set[str], bar: bool, room: int
+) -> tuple[dict[str, int], int]:
+    """The widths of the columns that fit, and that of the bar, which is the first to shrink.
+
+    Then texts do, but not what is ``firm``. After that columns go, the last ones before others,
+    and none of those that come ``first``.
+    """
+    names = list(natural)
+    while True:
+        least = {n: natural[n] if n in firm else min(natural[n], _LEAST_TEXT) for n in names}
+        free = room - _MARK - 2 - _GAP * len(names)
+        if sum(least.values()) <= free or set(names) <= first:
+            break
+        names.remove(next(name for name in reversed(names) if name not in first))
+    widths = dict(least)
+    free -= sum(widths.values())
+    for name in sorted(names, key=lambda each: natural[each] - least[each]):
+        more = min(natural[name] - widths[name], max(0, free))
+        widths[name] += more
+        free -= more
+    bar_width = min(_BAR, free - _GAP)
+    return widths, bar_width if bar and bar_width >= _LEAST_BAR else 0
 
 
 def answer_line(answer: Answer, query: Query) -> str:
@@ -171,15 +215,19 @@ def _identity(row: dict[str, Any], query: Query, names: Sequence[str]) -> tuple[
     return groups + tuple(_hashable(row[n]) for n in keys)
 
 
-def _caption(answer: Answer, query: Query, hidden: int) -> Text:
+def _caption(answer: Answer, query: Query, hidden: int, left_out: Sequence[str]) -> Text:
     unit = getattr(query, "weight", None) or "rows"
     parts = [f"{plain(answer.total)} {unit} in the window"]
     parts.append("exact" if answer.exact else _bounds(answer))
+    if cut := answer.bounds.get("cut"):
+        parts.append(f"{plain(cut)} more tie")
     left = answer.changes["change"].to_pylist().count("leave")
     if left:
         parts.append(f"{left} left")
     if hidden:
         parts.append(f"{hidden} more not shown")
+    if left_out:
+        parts.append(f"no room for {', '.join(left_out)}")
     return Text(" · ".join(parts), style="dim")
 
 
@@ -218,12 +266,12 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float, Decimal)) and not isinstance(value, bool)
 
 
-def _bar(value: Any, top: float) -> str:
+def _bar(value: Any, top: float, width: int) -> str:
     """A bar with a resolution of an eighth of a character, full for the greatest value."""
     if not _is_number(value) or not top:
         return ""
     share = min(abs(float(value)) / top, 1.0)
-    eighths = round(share * _BAR * 8)
+    eighths = round(share * width * 8)
     return "█" * (eighths // 8) + _BLOCKS[eighths % 8].strip()
 
 
@@ -265,7 +313,7 @@ def picture(
     ]
     return Group(
         *(
-            answer_table(answer, queries[name], title, None if whole else rows)
+            answer_table(answer, queries[name], title, None if whole else rows, console.width)
             for title, (name, answer) in zip(titles, shown, strict=True)
         )
     )

@@ -34,6 +34,9 @@ def rank_on_spark(
     If ``schemas`` is given, the columns of each source are put there, and rows have their bounds.
     """
     engine = _engine()
+    from skyband.spark.ranking import at_once
+    from skyband.sql.statement import WHOLE
+
     settings = {
         "spark.log.level": "ERROR",
         "spark.ui.enabled": "false",
@@ -53,6 +56,8 @@ def rank_on_spark(
             schemas |= {name: frame.limit(0).toArrow().schema for name, frame in each.items()}
         promises = schemas is not None
         given: Any = {"changes": changes, "bounds": promises, "total": total}
+        if query.time == WHOLE:
+            read = at_once(read)
         answers = engine.rank(read, query, on_bad=on_bad, **given)
         table = answers.toArrow()
     except SkybandError:
@@ -78,11 +83,12 @@ def _engine() -> Any:
 
 def _read(session: Any, paths: str | FileSet) -> Any:
     """Files of one kind as a DataFrame."""
-    from skyband.embedded.sources import READERS, paths_of
+    from skyband.embedded.sources import format_of, paths_of
+    from skyband.embedded.text_files import ending_of
 
     words = [paths] if isinstance(paths, str) else paths.words
     files = [path.resolve() for word in words for path in paths_of(word)]
-    kinds = {READERS.get(path.suffix.lower(), path.suffix) for path in files}
+    kinds = {format_of(path) for path in files}
     if len(kinds) > 1 or not kinds <= {"parquet", "csv", "json"}:
         found = ", ".join(sorted({path.suffix for path in files}))
         raise EngineError(
@@ -91,8 +97,9 @@ def _read(session: Any, paths: str | FileSet) -> Any:
     (kind,) = kinds
     reader = session.read
     if kind == "csv":
-        tabs = Path(files[0]).suffix.lower() == ".tsv"
-        reader = reader.options(header=True, inferSchema=True, sep="\t" if tabs else ",")
+        given = None if isinstance(paths, str) else paths.delimiter
+        sep = given or ("\t" if ending_of(Path(files[0])) == ".tsv" else ",")
+        reader = reader.options(header=True, inferSchema=True, sep=sep)
     elif kind == "json":
         reader = reader.options(inferTimestamp=True)  # as the embedded engine does
     return reader.format(kind).load([str(path) for path in files])

@@ -89,7 +89,7 @@ def bench(
 
 
 def reproduce(
-    name: Annotated[str, typer.Argument(help="An experiment, or all.")],
+    name: Annotated[str, typer.Argument(help="An experiment, or all.")] = _ALL,
     scale: Annotated[
         float | None,
         typer.Option(
@@ -98,14 +98,19 @@ def reproduce(
             show_default="what takes a few minutes",
         ),
     ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Sizes with which all five take under ten minutes.")
+    ] = False,
     full: Annotated[bool, typer.Option("--full", help="The paper's own sizes (scale 1).")] = False,
     out: Annotated[Path, typer.Option(help="Folder to write to.")] = Path("docs/reproduction"),
 ) -> None:
     """Reproduce the tables and figures of a paper, with a verdict on its claims."""
+    if quick + full + (scale is not None) > 1:
+        raise typer.BadParameter("give one of --scale, --quick and --full")
     checkout()
     from lab.bench import command
     from skyband.kernels.patient import hurry
 
     hurry()
     names = list(modules("experiments", "reproduce")) if name == _ALL else [name]
-    command.reproduce(names, 1.0 if full else scale, out)
+    command.reproduce(names, 1.0 if full else scale, out, quick=quick)

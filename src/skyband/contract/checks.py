@@ -15,7 +15,7 @@ from skyband.contract.rows import Faults, shown
 from skyband.data.columns import mask_of, output_type, plain, to_numpy
 from skyband.data.keys import is_key_type
 from skyband.data.memo import once
-from skyband.errors import QueryError, SchemaError
+from skyband.errors import QueryError, SchemaError, did_you_mean
 
 __all__ = [
     "QuickTests", "Test", "check_names", "faults", "integer_option", "named", "nan_mask",
@@ -41,7 +41,14 @@ def check_names(source: str, schema: pa.Schema, names: Sequence[str]) -> None:
             twice = len(schema.get_all_field_indices(name)) > 1
             problem = "occurs twice" if twice else "is missing"
             where = f" of source {source!r}" if source else ""
-            raise SchemaError(f"column {name!r}{where} {problem}; the columns are: {there}")
+            meant = "" if twice else did_you_mean(name, schema.names) or _other_delimiter(schema)
+            raise SchemaError(f"column {name!r}{where} {problem}; the columns are: {there}{meant}")
+
+
+def _other_delimiter(schema: pa.Schema) -> str:
+    """What to say if the only column looks like the header of a CSV file."""
+    signs = [sign for sign in (";", "\t", "|") if len(schema) == 1 and sign in schema.names[0]]
+    return f". If {signs[0]!r} separates the fields, give it as the delimiter" if signs else ""
 
 
 def integer_option(options: Mapping[str, Any], name: str, default: int, least: int) -> int:

@@ -26,6 +26,7 @@ from skyband.data.packing import pack, unpack
 _OFFSETS = np.zeros(0, np.int64)
 
 __all__ = [
+    "MORE",
     "Column",
     "Part",
     "Runs",
@@ -35,8 +36,14 @@ __all__ = [
     "pick",
     "places",
     "run_starts",
+    "with_ties",
 ]
 
+MORE = "more"
+"""A column of rows to which ``with_ties`` applies: how many rows that tie with a row were left out.
+
+It is 0 except for the last row of a run, so that it stays right when runs are joined and cut again.
+"""
 Types = Mapping[str, Mapping[str, Any]]
 """The type of each column of each part."""
 Column = Any
@@ -72,6 +79,29 @@ def places(offsets: Ints) -> Codes:
     found = np.arange(1, int(offsets[-1]) + 1, dtype=np.int32)
     found -= np.repeat(offsets[:-1].astype(np.int32), np.diff(offsets))
     return found
+
+
+def with_ties(part: Part, by: str, k: int, most: int) -> Part:
+    """The best k rows of each run with what ties with the k-th, which ``MORE`` counts if it is cut.
+
+    At most ``most`` rows stay. Runs are sorted, and ``by`` is the column that ranks their rows.
+    """
+    if not len(part):
+        return part
+    value, lengths, some = part[by], part.lengths, np.flatnonzero(part.lengths)
+    first, own = part.offsets[some], np.repeat(np.arange(len(some)), lengths[some])
+    kth = value[first + np.minimum(lengths[some], k) - 1]
+    tied = value == kth[own]
+    shown = tied | (np.arange(len(part)) < (first + k)[own])
+    reached = np.add.reduceat(shown, first, dtype=np.int64)
+    kept = lengths.copy()
+    kept[some] = np.minimum(reached, most)
+    cut = np.zeros(len(lengths), np.int64)
+    cut[some] = reached - kept[some] + np.add.reduceat(np.where(tied, part[MORE], 0), first)
+    rows = part.rows(expand(part.offsets[:-1], kept), offsets_of(kept))
+    more = np.zeros(len(rows), np.int64)
+    more[rows.offsets[1:][some] - 1] = cut[some]
+    return Part(rows.offsets, {**rows.columns, MORE: more})
 
 
 def pick(column: Column, positions: Array) -> Column:
@@ -138,6 +168,11 @@ class Part:
     def rows(self, positions: Array, offsets: Ints) -> Part:
         """The rows at these positions, cut into runs by ``offsets``."""
         return self.map(lambda column: pick(column, positions), offsets)
+
+    def sums(self, name: str) -> Ints:
+        """The sum of a column of integers over each run."""
+        added = np.append(0, np.cumsum(self[name])) if len(self) else self.offsets
+        return np.asarray(np.diff(added[self.offsets]))
 
     def joined(self, fresh: Array) -> Part:
         """Merge each run in ``fresh`` with the runs that follow it, up to the next in ``fresh``."""

@@ -39,7 +39,7 @@ from skyband.data.column_store import check_keepable
 from skyband.data.flat_state import Forms, Parts, bytes_of, load, require, save
 from skyband.data.time_axis import TimeAxis
 from skyband.errors import EngineError, SchemaError
-from skyband.query.base import RESERVED, Query
+from skyband.query.base import Query
 
 __all__ = ["Synopsis", "check_sealed"]
 
@@ -109,7 +109,7 @@ class Synopsis(ABC, Generic[Q]):
     def _needed(self, source: str, schema: pa.Schema) -> pa.Schema:
         names = self.columns(source, schema)
         check_names(source, schema, names)
-        answer_names = (*RESERVED, *self.query.extra_columns)
+        answer_names = self.query.reserved
         for name in self.query.shows(names):
             if name in answer_names:
                 raise SchemaError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,8 @@ OFFSETS_32 = (pa.string(), pa.binary())
 OFFSETS_64 = (pa.large_string(), pa.large_binary())
 _VIEWS = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
 _VIEW_IDS = {kind.id for kind in _VIEWS}
+_PLAIN_IDS = _BY_ID.keys() | {kind.id for kind in OFFSETS_32 + OFFSETS_64}
+"""Types that are returned, taken and filtered as they are."""
 
 
 def native_dtype(kind: pa.DataType) -> np.dtype[Any] | None:
@@ -67,6 +70,8 @@ def is_bare(kind: pa.DataType) -> bool:
 
 def output_type(kind: pa.DataType) -> pa.DataType:
     """The type in which values are returned: dictionaries, runs and string views are decoded."""
+    if kind.id in _PLAIN_IDS:
+        return kind
     if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
         return output_type(kind.value_type)
     return _VIEWS[kind] if kind.id in _VIEW_IDS else kind
@@ -79,6 +84,8 @@ def decoded(table: pa.Table) -> pa.Table:
     """
     for number, column in enumerate(table.schema):
         given = column.type
+        if given.id in _PLAIN_IDS:
+            continue
         runs = pa.types.is_run_end_encoded(given)
         kind = output_type(given) if runs else _without_views(given)
         if kind is not given:
@@ -301,6 +308,32 @@ def as_table(data: Any) -> pa.Table:
         "a batch must be a table with an Arrow interface (pyarrow, pandas, polars, DuckDB, ...), "
         f"not {type(data).__name__}{problem}"
     )
+
+
+def is_rows(data: Any) -> bool:
+    """Whether these are rows as Python dicts, in a list."""
+    return isinstance(data, list) and bool(data) and isinstance(data[0], Mapping)
+
+
+def table_of_rows(rows: list[Mapping[str, Any]], known: Mapping[str, pa.DataType] = {}) -> pa.Table:
+    """A table of Python dicts; a name that a row lacks is null. ``known`` are types to take."""
+    try:
+        names = dict.fromkeys(name for row in rows for name in row)
+        columns = {name: [row.get(name) for row in rows] for name in names}
+    except (AttributeError, TypeError):
+        raise SchemaError("a list of rows must hold dicts from column names to values") from None
+    return pa.table({name: _array(name, columns[name], known.get(name)) for name in columns})
+
+
+def _array(name: str, values: list[Any], kind: pa.DataType | None) -> pa.Array:
+    try:
+        column = pa.array(values)
+    except (pa.ArrowException, TypeError, OverflowError) as problem:
+        raise SchemaError(f"column {name!r}: the rows differ in type: {problem}") from None
+    try:
+        return column if kind is None else column.cast(kind)
+    except (pa.ArrowException, NotImplementedError):
+        return column  # it is refused, with the reason, where it is used
 
 
 def one_batch_of(table: pa.Table) -> pa.RecordBatch:

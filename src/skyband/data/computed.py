@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skyband.data.columns import output_type, plain
-from skyband.errors import SchemaError
+from skyband.errors import SchemaError, did_you_mean
 from skyband.query.expressions import Call, Column, Constant, Node, columns_of
 
 __all__ = ["ComputedColumn", "as_number", "constant_of"]
@@ -41,7 +41,7 @@ class ComputedColumn:
                 there = ", ".join(schema.names) or "none"
                 raise SchemaError(
                     f"column {name!r} of the expression {text!r} is missing; the columns are: "
-                    f"{there}"
+                    f"{there}{did_you_mean(name, schema.names)}"
                 )
             kind = output_type(schema.field(name).type)
             # The column of an empty CSV file, for instance, has type null.

@@ -9,7 +9,7 @@ some two of n distinct keys collide is n² / 2⁶⁵; integers never collide.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -132,6 +132,20 @@ def owned_keys(hashes: Hashes, owners: Codes | Ints, offsets: Ints) -> Hashes:
     salts = hashing.hash_int64(frozen(owners.astype(np.int64)))
     hashing.combine_hashes(keys, np.repeat(salts, np.diff(offsets)))
     return keys
+
+
+def best_of_each(
+    hashes: Hashes, keys: tuple[Ints, Ints], kept: Iterable[pa.Array], offsets: Ints
+) -> tuple[Ints, Ints]:
+    """Positions of the row of each (run, hash) with the greatest keys, run by run; their offsets.
+
+    ``offsets`` cut the rows into runs. Of rows with equal keys, the one with the smallest hash of
+    the ``kept`` columns counts; they are not read where every row has a greater key than the last.
+    """
+    key, tie = map(frozen, keys)
+    columns = [] if (key[1:] > key[:-1]).all() else list(kept)
+    last = hash_kept(columns) if columns else hashes
+    return hashing.best_rows(frozen(hashes), key, tie, frozen(last), frozen(offsets))
 
 
 def shards_of(columns: Sequence[pa.Array], shards: int) -> Ints:

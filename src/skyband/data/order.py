@@ -10,14 +10,12 @@ plain ``int64`` values for every column type. The order is exact and includes in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skyband.arrays import Array, Codes, Floats, Hashes, Ints, pooled
+from skyband.arrays import Array, Floats, Hashes, Ints, pooled
 from skyband.data.columns import from_numpy, native_dtype, to_numpy
 
 __all__ = [
@@ -28,7 +26,6 @@ __all__ = [
     "scores_of",
     "sortable",
     "unsortable",
-    "winners",
 ]
 
 _TOP_BIT = np.uint64(1 << 63)
@@ -76,11 +73,11 @@ def scores_of(keys: Ints, kind: pa.DataType, largest: bool = True) -> pa.Array:
 
 
 def id_ranks(ids: pa.Array) -> Ints:
-    """Integers in the order of the ids (text by code points, numbers by value)."""
+    """Integers in the order of the ids (text by code points, numbers by value); nulls last."""
     if pa.types.is_dictionary(ids.type):
         ids = ids.dictionary_decode()
     kind = ids.type
-    if pa.types.is_integer(kind) and not pa.types.is_uint64(kind):
+    if pa.types.is_integer(kind) and not pa.types.is_uint64(kind) and not ids.null_count:
         return to_numpy(ids.cast(pa.int64()))
     if pa.types.is_string_view(kind):
         ids = ids.cast(pa.string())
@@ -137,41 +134,3 @@ def _sorting(column: pa.Array) -> pa.Array:
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     return column.cast(pa.float32()) if pa.types.is_float16(column.type) else column
-
-
-# The best row of each key, in a few passes over whole columns ------------------------------------
-
-
-_LEAST = np.iinfo(np.int64).min
-
-
-def winners(
-    codes: Codes, count: int, keys: Sequence[Ints], last: Callable[[Ints], Hashes] | None = None
-) -> Ints:
-    """The row of each code ``0 ... count - 1`` with the greatest keys, compared one after another.
-
-    ``last`` gives hashes of some rows; of rows with equal keys the one with the smallest hash wins.
-    Every code must occur. Costs one pass per key over the rows that are still tied.
-
-    >>> codes = np.array([0, 1, 0, 1], np.int32)
-    >>> winners(codes, 2, [np.array([5, 7, 5, 6]), np.array([1, 2, 3, 4])]).tolist()
-    [2, 1]
-    """
-    rows: Array = np.arange(len(codes))
-    own: Array = codes
-    for key in keys:
-        if len(rows) == count:
-            break
-        mine = key if len(rows) == len(key) else key[rows]
-        best = np.full(count, _LEAST)
-        np.maximum.at(best, own, mine)
-        kept = np.flatnonzero(mine == best[own])
-        rows, own = rows[kept], own[kept]
-    if len(rows) > count:
-        hashes = np.zeros(len(rows), np.uint64) if last is None else last(rows)
-        order = np.lexsort((hashes, own))
-        order = order[np.append(True, own[order][1:] != own[order][:-1])]
-        return np.asarray(rows[order])
-    found = np.empty(count, np.int64)
-    found[own] = rows
-    return found

@@ -38,14 +38,15 @@ class TimeAxis:
         if not (self.integer or moment):
             raise SchemaError(
                 f"time column {name!r} has type {kind}; it must be a timestamp, a date or an "
-                "integer (cast text with pyarrow.compute.strptime, floats to integers)"
+                "integer; for text give time_format='%d.%m.%Y %H:%M' or 'iso', for seconds since "
+                "1970 time_unit='s'"
             )
         if not isinstance(window, CountWindow):
             if self.integer and not window.integer:
                 raise SchemaError(
                     f"time column {name!r} holds integers ({kind}) but the window is given in "
-                    "durations; give its size and slide as integers, or cast the column to a "
-                    "timestamp"
+                    "durations; give its size and slide as integers, or, for seconds since 1970, "
+                    "time_unit='s'"
                 )
             if moment and window.integer:
                 raise SchemaError(

@@ -10,18 +10,28 @@ import errno
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, Protocol
 
 import pyarrow as pa
 
 from skyband.data.columns import decoded, empty_table
 from skyband.embedded.read_ahead import Load
-from skyband.embedded.text_files import CsvFile, JsonFile, Needed, sound
+from skyband.embedded.text_files import (
+    COMPRESSED,
+    CsvFile,
+    JsonFile,
+    Needed,
+    ending_of,
+    sound,
+)
 from skyband.embedded.time_order import TimeRange, span_of
 from skyband.errors import EngineError, SchemaError
 
-__all__ = ["READERS", "Needed", "OpenFile", "ParquetFile", "kind_of", "open_parquet", "opened"]
+__all__ = [
+    "ENDINGS", "READERS", "Needed", "OpenFile", "ParquetFile", "format_of", "kind_of",
+    "open_parquet", "opened",
+]  # fmt: skip
 
 _ENDINGS = {
     "parquet": (".parquet", ".pq"),
@@ -31,6 +41,8 @@ _ENDINGS = {
 }
 READERS = {ending: kind for kind, endings in _ENDINGS.items() for ending in endings}
 """The format of a file, by its extension."""
+ENDINGS = f"{', '.join(READERS)}; text also compressed ({', '.join(COMPRESSED)})"
+"""The extensions that are known, for messages."""
 
 BATCH_ROWS = 1 << 18
 """Smaller row groups are read together until they have this many rows."""
@@ -56,19 +68,26 @@ class OpenFile(Protocol):
         """The batches of the file, to be read in this order or at the same time."""
 
 
+def format_of(path: PurePath) -> str | None:
+    """The format of a file by its extension; None if that is not known."""
+    kind = READERS.get(ending_of(path))
+    text = kind in ("csv", "json")
+    return kind if text or path.suffix.lower() not in COMPRESSED else None
+
+
 def kind_of(path: Path) -> str:
     """The format of a file; SchemaError if its extension is not known."""
-    kind = READERS.get(path.suffix.lower())
+    kind = format_of(path)
     if kind is None:
-        known = ", ".join(READERS)
-        raise SchemaError(f"{path.name!r} has no known file extension; Skyband reads {known}")
+        raise SchemaError(f"{path.name!r} has no known file extension; Skyband reads {ENDINGS}")
     return kind
 
 
-def opened(path: Path) -> OpenFile:
-    """Open a file."""
+def opened(path: Path, delimiter: str | None = None) -> OpenFile:
+    """Open a file; ``delimiter`` is what separates the fields of CSV."""
     kind = kind_of(path)
-    found: OpenFile = readable(path, partial(_OPEN[kind], path))()
+    read = partial(_OPEN[kind], path)
+    found: OpenFile = readable(path, partial(read, delimiter) if kind == "csv" else read)()
     return found
 
 
@@ -225,7 +244,7 @@ def _same(batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch
 
 
-_OPEN: dict[str, Callable[[Path], OpenFile]] = {
+_OPEN: dict[str, Callable[..., OpenFile]] = {
     "parquet": ParquetFile,
     "csv": CsvFile,
     "json": JsonFile,

@@ -8,8 +8,10 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from skyband.embedded.run import watch
+from skyband.kernels.notice import in_notebook
 from skyband.query import Query
 from skyband.query.board import Board
+from skyband.query.checks import OnBad
 from skyband.window import Duration
 
 if TYPE_CHECKING:
@@ -25,7 +27,7 @@ _PAUSE = 0.1
 def live(
     source: Source | Mapping[str, Source],
     query: Query | Board,
-    on_bad: str = "raise",
+    on_bad: OnBad = "raise",
     idle: Duration | float | None = None,
 ) -> Answer | dict[str, Answer] | None:
     """Watch a source and show the newest answer of each query, in place, until the source ends.
@@ -53,9 +55,7 @@ def live(
 
 def _place() -> Callable[..., None]:
     """Where answers are shown."""
-    shell = sys.modules.get("IPython")
-    notebook = shell is not None and getattr(shell.get_ipython(), "kernel", None) is not None
-    return _Notebook().show if notebook else _Terminal().show
+    return _Notebook().show if in_notebook() else _Terminal().show
 
 
 class _Notebook:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 from typing import Any, Literal
@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from skyband.answers.answer import Answer, Answers, Position
-from skyband.data.columns import to_arrow
+from skyband.data.columns import is_rows, table_of_rows, to_arrow
 from skyband.embedded.left_out import left_out
 from skyband.embedded.snapshots import (
     BoardDiff,
@@ -22,11 +22,11 @@ from skyband.embedded.snapshots import (
 )
 from skyband.engine.board import BoardSession
 from skyband.engine.fold import folds_of
-from skyband.engine.session import LateRows, Session, Workers, thread_count
-from skyband.errors import QueryError
+from skyband.engine.session import ONLY, LateRows, Session, Workers, thread_count
+from skyband.errors import QueryError, did_you_mean
 from skyband.query import Query
 from skyband.query.board import Board, board_of
-from skyband.query.checks import one_of
+from skyband.query.checks import OnBad, one_of
 from skyband.window import Duration, parse_duration
 
 __all__ = ["Monitor", "new_board"]
@@ -98,7 +98,7 @@ class Monitor:
     def __init__(
         self,
         query: Query | Board,
-        on_bad: str = "raise",
+        on_bad: OnBad = "raise",
         idle: Duration | float | None = None,
         threads: int | None = None,
         late: Late = "count",
@@ -117,6 +117,11 @@ class Monitor:
         """The query, or the board as a dict of queries."""
         return self.board.queries[None] if self.board.alone else self.board.queries
 
+    def __dir__(self) -> list[str]:
+        """What is of use to people; sessions are for tests and jobs."""
+        hidden = ("board", "session")
+        return [n for n in dir(type(self)) if not n.startswith("_") and n not in hidden]
+
     def __repr__(self) -> str:
         kinds = {name: query.kind for name, query in self.board.queries.items()}
         named = [kind if name is None else f"{name} ({kind})" for name, kind in kinds.items()]
@@ -128,9 +133,23 @@ class Monitor:
     def push(self, batch: Any) -> list[Answer]:
         """Take a batch and return the answers that are due.
 
-        For several streams, pass a mapping from source to batch.
+        A batch is a table of any kind or a list of dicts. For several streams, pass a mapping from
+        source to batch.
         """
+        if isinstance(batch, Mapping):
+            batch = {source: self._table(source, rows) for source, rows in batch.items()}
+        elif isinstance(batch, list) and not batch:
+            return []
+        else:
+            batch = self._table(ONLY, batch)
         return _views(self.board.push(batch))
+
+    def _table(self, source: str, batch: Any) -> Any:
+        """Rows as dicts in the types of earlier rows; any other batch as it is."""
+        if not is_rows(batch):
+            return batch
+        bound = (each.intake.bound.get(source, ()) for each in self.board.sessions)
+        return table_of_rows(batch, {field.name: field.type for fs in bound for field in fs})
 
     def flush(self) -> list[Answer]:
         """End the stream: answer all windows up to the first window end after the last row."""
@@ -180,7 +199,8 @@ class Monitor:
     def _known(self, name: object) -> str:
         if not isinstance(name, str) or name not in self.board.queries:
             known = ", ".join(repr(each) for each in self.board.queries)
-            raise QueryError(f"the board has no query {name!r}; name one of {known}")
+            meant = did_you_mean(name, self.board.queries)
+            raise QueryError(f"the board has no query {name!r}; name one of {known}{meant}")
         return name
 
     def stats(self) -> dict[str, Any]:
@@ -215,7 +235,7 @@ class Monitor:
 
     @classmethod
     def resume(
-        cls, blob: bytes, query: Query | Board, on_bad: str = "raise"
+        cls, blob: bytes, query: Query | Board, on_bad: OnBad = "raise"
     ) -> tuple[Monitor, BoardDiff]:
         """Continue from a snapshot with a board that has other queries; say what has changed.
 

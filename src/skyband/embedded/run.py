@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import chain, zip_longest
-from typing import Any, TypeAlias, overload
+from typing import Any, Literal, TypeAlias, overload
 
 import numpy as np
 import pyarrow as pa
@@ -15,8 +15,10 @@ from skyband.answers.changes import ALERTS, Kinds
 from skyband.data.columns import as_table, empty_table, to_arrow
 from skyband.data.order import order_by_value
 from skyband.data.time_axis import TimeAxis
+from skyband.data.time_forms import TimeForm
 from skyband.embedded.left_out import Watch, warn_of_left_out, with_left_out
 from skyband.embedded.monitor import new_board
+from skyband.embedded.progress import Progress, ProgressBar, progress_of
 from skyband.embedded.sources import (
     ReadSettings,
     Source,
@@ -24,13 +26,15 @@ from skyband.embedded.sources import (
     is_files,
     is_table,
     sorted_by,
+    sorted_table,
 )
 from skyband.engine.board import BoardSession
 from skyband.engine.session import ONLY, OutOfOrder
 from skyband.errors import DataError
 from skyband.query import Query
+from skyband.query.base import REVISION
 from skyband.query.board import Board
-from skyband.query.checks import one_of
+from skyband.query.checks import OnBad, one_of
 from skyband.window import CountWindow, Duration
 
 __all__ = [
@@ -41,7 +45,6 @@ __all__ = [
     "watch_board",
 ]
 
-Progress = Callable[[int], None]
 Step = Callable[[], list[Answers]]
 Read = Callable[[Any, str | None], Iterator[dict[str | None, Any]]]
 Sources: TypeAlias = "Source | Mapping[str, Source]"
@@ -58,8 +61,8 @@ _MOST_ANSWERS = 1 << 19
 def rank(
     source: Sources,
     query: Query,
-    on_bad: str = "raise",
-    progress: Progress | None = None,
+    on_bad: OnBad = "raise",
+    progress: bool | Progress | None = None,
     threads: int | None = None,
     total: bool = False,
 ) -> pa.Table: ...
@@ -69,8 +72,8 @@ def rank(
 def rank(
     source: Sources,
     query: Board,
-    on_bad: str = "raise",
-    progress: Progress | None = None,
+    on_bad: OnBad = "raise",
+    progress: bool | Progress | None = None,
     threads: int | None = None,
     total: bool = False,
 ) -> dict[str, pa.Table]: ...
@@ -79,8 +82,8 @@ def rank(
 def rank(
     source: Sources,
     query: Query | Board,
-    on_bad: str = "raise",
-    progress: Progress | None = None,
+    on_bad: OnBad = "raise",
+    progress: bool | Progress | None = None,
     threads: int | None = None,
     total: bool = False,
 ) -> pa.Table | dict[str, pa.Table]:
@@ -90,7 +93,9 @@ def rank(
     them. Over a time window, a single table is sorted by time first, and files are read in the
     order of their times: by Parquet's statistics, otherwise by name, and sorted if that is not
     enough. With an iterable, a row that comes too late raises DataError, which names the lateness
-    that would accept it. ``progress`` is called with the number of rows read so far. ``threads``
+    that would accept it. ``progress=True`` shows a bar on the error
+    stream once it takes two seconds, ``False`` does not; by default only notebooks and prompts show
+    it. A function is called with the number of rows read so far. ``threads``
     read and summarise, None for all cores that this process may use; answers do not depend on it.
     ``total`` adds a last column ``total``: the rows, or the weight, of the window and group.
     With ``on_bad="skip"``, bad and late rows are left out, and one SkybandWarning says how many and
@@ -107,7 +112,12 @@ def rank(
     board = new_board(query, on_bad, None, threads)
     for session in board.sessions:
         session.total = total
-    tables = rank_board(board, source, progress)
+    told = progress_of(progress, board, source)
+    try:
+        tables = rank_board(board, source, told)
+    finally:
+        if isinstance(told, ProgressBar):
+            told.close()
     warn_of_left_out(board)
     return tables[None] if board.alone else {str(name): table for name, table in tables.items()}
 
@@ -146,9 +156,13 @@ def _table(board: BoardSession, name: str | None, tables: list[pa.Table]) -> pa.
     query, schema = board.queries[name], board.schema(name)
     alike = [t.cast(schema) if t.schema != schema else t for t in tables]
     table = pa.concat_tables(alike) if alike else empty_table(schema)
+    names = []
     if isinstance(query.window, CountWindow) and query.groups:
         # Groups complete their windows at different times, so windows are out of order.
         names = ["window_end", *query.groups]
+    elif REVISION in query.window_columns:  # corrections come later than their windows
+        names = ["window_end", REVISION]
+    if names:
         order = order_by_value(
             [table[name].combine_chunks() for name in names] + [to_arrow(np.arange(table.num_rows))]
         )
@@ -172,9 +186,9 @@ def _all_files(source: Any) -> bool:
 def watch(
     source: Sources,
     query: Query | Board,
-    on_bad: str = "raise",
+    on_bad: OnBad = "raise",
     idle: Duration | float | None = None,
-    only: str | None = None,
+    only: Literal["changes"] | None = None,
     threads: int | None = None,
 ) -> Watch:
     """Yield answers as they become due, over any source; a finite source is flushed at its end.
@@ -278,14 +292,14 @@ def _batches(
         for batch in batches_of(source, reading):
             yield dict.fromkeys(queries, batch)
         return
-    orders: dict[str | None, list[str | None]] = {}
+    orders: dict[tuple[str | None, TimeForm | None], list[str | None]] = {}
     for each, query in queries.items():
-        orders.setdefault(_order(query, name), []).append(each)
+        orders.setdefault((_order(query, name), TimeForm.of_query(query)), []).append(each)
     streams = []
-    for time, names in orders.items():
+    for (time, form), names in orders.items():
         needed = partial(_needed, board, names, name)
         window = queries[names[0]].window
-        reading = ReadSettings(needed, _threads(board), time, window, sorts, late)
+        reading = ReadSettings(needed, _threads(board), time, window, form, sorts, late=late)
         rows = min(_piece_rows(query) for query in queries.values())
         found = _pieces(source, reading, rows) if is_table(source) else batches_of(source, reading)
         streams.append(found)
@@ -330,6 +344,8 @@ def _in_time(table: pa.Table, reading: ReadSettings) -> pa.Table:
     if not table.num_rows or name is None or table.schema.get_field_index(name) < 0:
         return table  # in the last case the column is missing, or ambiguous
     assert window is not None
+    if reading.form is not None:
+        return sorted_table(table, reading.ticks)
     axis = TimeAxis(name, table.schema.field(name).type, window)
     return sorted_by(table, name, axis.ticks)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import glob
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -15,11 +15,13 @@ import pyarrow as pa
 
 from skyband.data.columns import as_table, empty_table
 from skyband.data.time_axis import TimeAxis
+from skyband.data.time_forms import TimeForm
 from skyband.embedded.formats import (
-    READERS,
+    ENDINGS,
     Needed,
     OpenFile,
     ParquetFile,
+    format_of,
     kind_of,
     open_parquet,
     opened,
@@ -36,25 +38,27 @@ from skyband.embedded.time_order import (
     merged,
     most_held,
     sorted_rows,
+    sorted_table,
     ticks_in,
 )
 from skyband.errors import SchemaError
 from skyband.window import Window
 
 __all__ = [
-    "READERS",
     "Batches",
     "CustomSource",
     "FileSet",
     "ReadSettings",
     "Source",
     "batches_of",
+    "format_of",
     "is_files",
     "is_table",
     "paths_of",
     "read_json",
     "reader_of",
     "sorted_by",
+    "sorted_table",
     "sound",
 ]
 
@@ -82,6 +86,8 @@ class FileSet:
     """Several paths, folders and globs that are read as one source."""
 
     words: tuple[str | Path, ...]
+    delimiter: str | None = None
+    """What separates the fields of CSV; None to tell it from the ending."""
 
 
 def _all_columns(_: pa.Schema) -> None:
@@ -97,8 +103,12 @@ class ReadSettings:
     time: str | None = None
     """The column that decides in which order files are read; None for the order of their names."""
     window: Window | None = None
+    form: TimeForm | None = None
+    """How times are written; None if they are timestamps, dates or plain integers."""
     sorts: bool = False
     """Whether a file that is out of order is sorted."""
+    delimiter: str | None = None
+    """What separates the fields of CSV files."""
     late: bool = False
     """Rows of files were late, so all files are sorted, whatever their statistics say."""
 
@@ -109,8 +119,11 @@ class ReadSettings:
         def read(table: pa.Table) -> Any:
             assert self.time is not None
             assert self.window is not None
-            axis = TimeAxis(self.time, table.schema.field(self.time).type, self.window)
-            return ticks_in(axis.ticks, self.time)(table)
+            column = table.column(self.time)
+            if self.form is not None:
+                column = self.form.read(self.time, column)
+            axis = TimeAxis(self.time, column.type, self.window)
+            return ticks_in(axis.ticks, self.time)(pa.table({self.time: column}))
 
         return read
 
@@ -143,7 +156,9 @@ def batches_of(source: Any, reading: ReadSettings = _PLAIN) -> Batches:
     if is_table(source):
         yield as_table(source)
     elif is_files(source):
-        words = source.words if isinstance(source, FileSet) else (source,)
+        words: tuple[str | Path, ...] = (source,)
+        if isinstance(source, FileSet):
+            words, reading = source.words, replace(reading, delimiter=source.delimiter)
         yield from _files([path for word in words for path in paths_of(word)], reading)
     elif isinstance(source, pa.RecordBatchReader):
         yield empty_table(source.schema)  # so that the columns are known at once
@@ -151,6 +166,8 @@ def batches_of(source: Any, reading: ReadSettings = _PLAIN) -> Batches:
             yield pa.Table.from_batches([batch])
     elif isinstance(source, CustomSource):
         yield from source.batches(reading)
+    elif hasattr(source, "collect_schema"):
+        yield from _lazy_frame(source, reading)
     elif isinstance(source, Iterable) and not isinstance(source, Mapping):
         for each in source:
             yield from batches_of(each, reading)
@@ -163,6 +180,17 @@ def batches_of(source: Any, reading: ReadSettings = _PLAIN) -> Batches:
         )
 
 
+def _lazy_frame(frame: Any, reading: ReadSettings) -> Batches:
+    """The batches of a LazyFrame of polars, of which only the columns needed are computed."""
+    first = as_table(frame.head(0).collect())
+    yield first
+    names = reading.needed(first.schema)
+    frame = frame if names is None else frame.select(names)
+    many = getattr(frame, "collect_batches", None)  # from polars 1.35 on
+    each = [frame.collect()] if many is None else many(maintain_order=True)
+    yield from map(as_table, each)
+
+
 def paths_of(source: str | Path) -> list[Path]:
     """The files of a path, a folder or a glob, sorted by name as people do: 2 before 10.
 
@@ -172,9 +200,9 @@ def paths_of(source: str | Path) -> list[Path]:
     text = str(source)
     path = Path(text)
     if path.is_dir():
-        found = [p for p in path.rglob("*") if p.suffix.lower() in READERS and _shown(p, path)]
+        found = [p for p in path.rglob("*") if format_of(p) and _shown(p, path)]
         if not found:
-            raise SchemaError(f"folder {text!r} has no file to read: {', '.join(READERS)}")
+            raise SchemaError(f"folder {text!r} has no file to read: {ENDINGS}")
     elif path.exists():
         found = [path]
     else:
@@ -199,21 +227,21 @@ def _files(paths: Sequence[Path], reading: ReadSettings) -> Batches:
         return _in_turn(paths, reading)
     if reading.late:
         return _sorted(paths, reading)
-    if any(kind_of(path) != "parquet" for path in paths):
+    if reading.form is not None or any(kind_of(path) != "parquet" for path in paths):
         return _in_turn(paths, reading)
     return _by_time([open_parquet(path) for path in paths], reading)
 
 
 def _in_turn(files: Sequence[Path | ParquetFile], reading: ReadSettings) -> Batches:
     """One file after the other: for each an empty table with its columns, then its batches."""
-    first = _opened(files[0])
+    first = _opened(files[0], reading)
     if first.schema is not None:
         yield empty_table(first.schema)
 
     def loads() -> Iterator[Load]:
         yield from first.loads(reading.needed)
         for each in files[1:]:
-            file = _opened(each)
+            file = _opened(each, reading)
             if file.schema is not None:
                 yield partial(empty_table, file.schema)
             yield from file.loads(reading.needed)
@@ -221,8 +249,8 @@ def _in_turn(files: Sequence[Path | ParquetFile], reading: ReadSettings) -> Batc
     yield from read_ahead(loads(), reading.threads)
 
 
-def _opened(file: Path | ParquetFile) -> OpenFile:
-    return opened(file) if isinstance(file, Path) else file
+def _opened(file: Path | ParquetFile, reading: ReadSettings) -> OpenFile:
+    return opened(file, reading.delimiter) if isinstance(file, Path) else file
 
 
 def _sorted(files: Sequence[Path | ParquetFile], reading: ReadSettings) -> Batches:

@@ -1,5 +1,7 @@
 """Reads CSV and JSON lines: text is cut at line ends into blocks, which are parsed by any thread.
 
+Files that end in ``.gz``, ``.bz2``, ``.zst`` or ``.lz4`` are decompressed as they are read.
+
 The types of a CSV file are those of its first block. JSON lines up to ``_WHOLE`` are read as a
 whole, so that every line has a say in the types; of longer files, the first block decides.
 """
@@ -8,9 +10,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from functools import partial
 from io import RawIOBase
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -19,7 +22,15 @@ import pyarrow as pa
 from skyband.embedded.read_ahead import Load
 from skyband.errors import SchemaError
 
-__all__ = ["CsvFile", "JsonFile", "Needed", "read_json", "reader_of", "sound"]
+__all__ = [
+    "COMPRESSED", "CsvFile", "JsonFile", "Needed", "ending_of", "open_text", "read_json",
+    "reader_of", "sound", "text_of",
+]  # fmt: skip
+
+COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
+"""The compression of a text file, by the ending of its name."""
+_RATIO = 8
+"""How many times as long a compressed file may be in memory, for a guess of its length."""
 
 _FIRST_BLOCK = 1 << 20
 _BLOCK = 1 << 22
@@ -52,6 +63,30 @@ def sound(table: pa.Table, full: bool = True) -> pa.Table:
     return table
 
 
+def ending_of(path: PurePath) -> str:
+    """The ending of a name that says its format: that before ``.gz`` where it is compressed."""
+    ending = path.suffix.lower()
+    return PurePath(path.stem).suffix.lower() if ending in COMPRESSED else ending
+
+
+def open_text(path: Path, start: int = 0) -> Any:
+    """A text file from a byte on, decompressed; to be closed."""
+    file: Any
+    if path.suffix.lower() in COMPRESSED:
+        file = pa.input_stream(str(path), compression=COMPRESSED[path.suffix.lower()])
+        file.read(start)
+    else:
+        file = path.open("rb", buffering=0)
+        file.seek(start)
+    return file
+
+
+def text_of(file: RawIOBase, path: Path) -> Any:
+    """What is read of an open file: its text, decompressed."""
+    kind = COMPRESSED.get(path.suffix.lower())
+    return file if kind is None else pa.CompressedInputStream(file, kind)
+
+
 def blocks(file: BinaryIO | RawIOBase, size: int) -> Iterator[bytes]:
     """The text in blocks of whole lines; the last line may lack its end."""
     kept = b""
@@ -64,6 +99,15 @@ def blocks(file: BinaryIO | RawIOBase, size: int) -> Iterator[bytes]:
             kept += more
     if kept:
         yield kept
+
+
+def _blocks_of(path: Path, kind: str, size: int, start: int = 0) -> Iterator[bytes]:
+    """The text of a file from a byte on, in blocks of whole lines."""
+    try:
+        with closing(open_text(path, start)) as file:
+            yield from blocks(file, size)
+    except OSError as problem:
+        raise SchemaError(f"{path.name!r} could not be read as {kind}: {problem}") from None
 
 
 def reader_of(text: bytes | pa.Buffer) -> pa.BufferReader:
@@ -85,10 +129,10 @@ def reader_of(text: bytes | pa.Buffer) -> pa.BufferReader:
 class CsvFile:
     """A CSV file with a header."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, delimiter: str | None = None) -> None:
         self.path = path
-        self.delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
-        with path.open("rb", buffering=0) as file:
+        self.delimiter = delimiter or ("\t" if ending_of(path) == ".tsv" else ",")
+        with closing(open_text(path)) as file:
             self.first = next(blocks(file, _FIRST_BLOCK), b"")
         table = sound(self._parsed(self.first), full=False)
         self.schema: pa.Schema = table.schema
@@ -98,11 +142,9 @@ class CsvFile:
         names = needed(self.schema)
         start = len(self.first)
         yield partial(self._read, self.first, 0, names)
-        with self.path.open("rb", buffering=0) as file:
-            file.seek(start)
-            for text in blocks(file, _BLOCK):
-                yield partial(self._read, text, start, names)
-                start += len(text)
+        for text in _blocks_of(self.path, "csv", _BLOCK, start):
+            yield partial(self._read, text, start, names)
+            start += len(text)
 
     def _read(self, text: bytes, start: int, names: Sequence[str] | None) -> pa.Table:
         try:
@@ -139,8 +181,12 @@ class JsonFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.size = path.stat().st_size
-        with path.open("rb", buffering=0) as file:
-            self.first = next(blocks(file, _FIRST_BLOCK), b"")
+        self.compressed = path.suffix.lower() in COMPRESSED
+        with closing(open_text(path)) as file:
+            self.first = next(texts := blocks(file, _FIRST_BLOCK), b"")
+            if self.compressed:
+                more = next(texts, None) is not None
+                self.size = more * self.size * _RATIO + len(self.first) + more
         self.table: pa.Table | None = None
         if self.size <= len(self.first):
             self.table = sound(read_json(self.first)) if self.first else None
@@ -153,9 +199,8 @@ class JsonFile:
             yield partial(_same, self.table)
         elif self.schema is not None:
             options = _projection(self.schema, needed(self.schema))
-            with self.path.open("rb", buffering=0) as file:
-                for text in blocks(file, 4 * _BLOCK):
-                    yield partial(self._block, text, options)
+            for text in _blocks_of(self.path, "json", 4 * _BLOCK):
+                yield partial(self._block, text, options)
         elif self.size:
             yield partial(self._whole, needed)
 
@@ -164,8 +209,11 @@ class JsonFile:
 
     def _whole(self, needed: Needed) -> pa.Table:
         """The needed columns, in the types of the first block if all lines have them."""
-        with pa.memory_map(str(self.path)) as file:
-            text = _guarded(file.read_buffer())
+        try:
+            with open_text(self.path) if self.compressed else pa.memory_map(str(self.path)) as file:
+                text = _guarded(file.read_buffer())
+        except OSError as problem:
+            raise SchemaError(f"{self.path.name!r} could not be read as json: {problem}") from None
         try:
             seen = _parsed(_guarded(self.first), None)
             names = needed(seen.schema)

@@ -36,6 +36,7 @@ __all__ = [
     "merged",
     "most_held",
     "sorted_rows",
+    "sorted_table",
     "span_of",
     "ticks_in",
 ]
@@ -171,6 +172,11 @@ def merged(
         ]
         if found.num_rows:
             yield found
+
+
+def sorted_table(table: pa.Table, ticks: Ticks) -> pa.Table:
+    """The table in order of time; rows without a time come last."""
+    return _sorted(table, ticks)[1]
 
 
 def _sorted(table: pa.Table, ticks: Ticks) -> tuple[Ints, pa.Table]:

@@ -266,6 +266,8 @@ class BoardSession:
             if time is not None
             and source in (query.sources or (ONLY,))
             and other.query.time_of(source or None) == query.time_of(source or None)
+            and (other.query.time_format, other.query.time_unit)
+            == (query.time_format, query.time_unit)
         ]
         first = panes.first_window_from(max(seen)) if seen else None
         if first is None:

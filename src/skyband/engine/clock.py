@@ -10,6 +10,8 @@ of each group. Both have the same methods, so that nothing else asks which kind 
     passes      whether going there seals a pane with rows or ends a window
     settle      go there if it does not
     advance     go there if it does; the windows that are due
+
+Late rows of time windows may correct answers: ``correct`` tells the windows that read their panes.
 """
 
 from __future__ import annotations
@@ -95,6 +97,7 @@ def clock_for(
     if isinstance(window, CountWindow):
         return ArrivalClock(window.panes, bool(widest.groups), panes)
     clock = TimeClock(window.panes, window.lateness_ticks, sources, idle, panes)
+    clock.revise = window.revise_ticks
     if joins is not None:
         clock.join(joins)
     return clock
@@ -162,6 +165,8 @@ class TimeClock:
         self.foresees = not panes.gaps
         """Whether ``glimpse`` can tell what rows would do."""
         self.lateness, self.idle = lateness, idle
+        self.revise: int | None = None
+        """How far behind the watermark a late row may be to correct answers; None if none does."""
         self.seen: dict[str, int | None] = dict.fromkeys(sources)
         """The greatest time seen in each source."""
         self.ignored: set[str] = set()
@@ -219,15 +224,19 @@ class TimeClock:
             self.seen[read.source] = read.greatest if before is None else max(before, read.greatest)
             if self.idle is not None:
                 self._heard[read.source] = time.monotonic()
-        since = self.panes.since
-        if since is None or read.ticks is None or not bool((read.ticks < since).any()):
-            return place_rows(read, axis, self.panes.of(read.source), groups, self.sealed)
+        since, panes, ticks = self.panes.since, self.panes.of(read.source), read.ticks
+        if ticks is not None and self.floor is not None:
+            pane = panes.pane_of(ticks)
+            late = panes.used(pane) & (pane < self.sealed) & (ticks < self.floor)
+            rest = _some_rows(read, np.flatnonzero(~late)) if late.any() else read
+            placement = place_rows(rest, axis, panes, groups, NEVER)
+            return replace(placement, late=np.flatnonzero(late))
+        if since is None or ticks is None or not bool((ticks < since).any()):
+            return place_rows(read, axis, panes, groups, self.sealed)
         # Rows before the landmark of a landmark window are not used.
-        kept = np.flatnonzero(read.ticks >= since)
-        ticks = read.ticks[kept] if len(kept) else None
-        rest = replace(read, batch=read.batch.take(to_arrow(kept)), ticks=ticks)
-        placement = place_rows(rest, axis, self.panes, groups, self.sealed)
-        unused = placement.unused + len(read.ticks) - len(kept)
+        kept = np.flatnonzero(ticks >= since)
+        placement = place_rows(_some_rows(read, kept), axis, panes, groups, self.sealed)
+        unused = placement.unused + len(ticks) - len(kept)
         return replace(placement, late=kept[placement.late], unused=unused)
 
     def behind(self, times: Ints) -> Ints:
@@ -341,6 +350,67 @@ class TimeClock:
             self.filled = self.filled[:1]  # rows never leave, so the first pane says it all
         return due
 
+    # Corrections -------------------------------------------------------------------------------
+
+    @property
+    def floor(self) -> int | None:
+        """The time from which on late rows correct answers; None if they never do."""
+        if self.revise is None or self.watermark is None:
+            return None
+        floor = self.watermark - self.revise
+        return floor if self.joined is None else max(floor, self.joined)
+
+    @property
+    def first_correctable(self) -> int:
+        """The first window that a row may still correct."""
+        if self.floor is None:
+            return -_FAR
+        return int(self.panes.first_window_of(self.panes.pane_of(self.floor)))
+
+    def first_kept(self, window: int | None = None) -> int:
+        """The first pane to read if this window, or any that may be corrected, is read again."""
+        window = self.first_correctable if window is None else window
+        if self.answered is not None:
+            window = min(window, self.answered)
+        first, end = self.panes.first_pane(window), self.panes.end_pane(window)
+        return int(self.panes.first_read(first, end))
+
+    def correct(self, stamps: Ints, late: Runs | None) -> list[Ints]:
+        """Note late rows of these panes; for each reader, the ended windows that read one of them.
+
+        ``late`` are their summaries, which decide it if each source has its own window.
+        """
+        assert self.watermark is not None
+        upto, lasts = self.panes.last_window_ending_by(self.watermark), None
+        if isinstance(self.panes, SidePanes):
+            assert late is not None
+            lasts = last_windows(self.panes, late)
+        least = None if self.joined is None else self.panes.first_window_from(self.joined)
+        touched = []
+        for i, panes in enumerate(self.readers):
+            low = panes.first_window_of(stamps)
+            low = low if least is None else np.maximum(low, least)
+            high = np.minimum(panes.last_read_of(stamps) if lasts is None else lasts, upto)
+            touched.append(np.unique(expand(low, np.maximum(high - low + 1, 0))))
+            joining = self.answered is not None and upto < self.answered
+            if not joining and _covers(panes, stamps, lasts, upto):
+                self.pending[i] = upto
+        if self.answered is None and any(map(len, touched)):
+            self.answered = upto
+        self._note_filled(stamps, lasts, upto)
+        return touched
+
+    def _note_filled(self, stamps: Ints, lasts: Ints | None, upto: int) -> None:
+        """Add sealed panes to those that a window after this one covers."""
+        last = self.panes.last_window_of(stamps) if lasts is None else lasts
+        filled, place = np.unique(np.append(self.filled, stamps[last > upto]), return_inverse=True)
+        if lasts is not None:
+            merged = np.full(len(filled), NEVER)
+            known = _NONE if self.lasts is None else self.lasts
+            np.maximum.at(merged, place, np.append(known, lasts[last > upto]))
+            self.lasts = merged
+        self.filled = filled
+
     def sealed_windows(self, size: int, groups: GroupTable) -> Windows:
         """The window of this size, or a shorter one, that ends with the last sealed pane."""
         panes, ranks, end = self.panes, groups.ranks, np.full(1, self.sealed)
@@ -351,6 +421,8 @@ class TimeClock:
 
     def oldest_pane(self, last: Windows) -> int:
         """The first pane that groups still need after the last window read."""
+        if self.revise is not None:
+            return self.first_kept()
         return int(self.panes.first_read(last.first[0], last.end[0]))
 
     def totals(self) -> Totals:
@@ -410,6 +482,7 @@ class TimeClock:
         copy = TimeClock.__new__(TimeClock)  # a fifth of the time of copy()
         copy.__dict__.update(self.__dict__)
         copy.seen, copy.ignored = dict(self.seen), set(self.ignored)
+        copy.pending = list(self.pending)
         return copy
 
     def state(self) -> dict[str, Any]:
@@ -451,6 +524,12 @@ class TimeClock:
             after = int(self.panes.first_window_of(filled[0])) - 1
         sealed = (np.diff(filled) > 0).all() and filled.max(initial=NEVER) < self.sealed
         require(sealed and (after is None or upto <= after), "windows of the past are due")
+
+
+def _some_rows(read: ReadBatch, rows: Ints) -> ReadBatch:
+    """Some of the rows of a batch."""
+    ticks = None if read.ticks is None or not len(rows) else read.ticks[rows]
+    return replace(read, batch=read.batch.take(to_arrow(rows)), ticks=ticks)
 
 
 def _time(value: Any) -> int | None:

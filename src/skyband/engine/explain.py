@@ -14,25 +14,34 @@ from skyband.query.board import Board, board_of
 __all__ = ["explain", "sharing_of"]
 
 
-def explain(query_or_board: Query | Board) -> str:
+class Explanation(str):
+    """Lines of text, which a notebook and the prompt show as lines."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def explain(query_or_board: Query | Board) -> Explanation:
     """How a query or a board will be answered: algorithms, panes, and which queries share work.
 
     >>> import skyband as sb
     >>> window = sb.TimeWindow("10 minutes", slide="1 minute")
-    >>> print(sb.explain(sb.TopK(k=10, score="bytes", time="ts", window=window)))
+    >>> sb.explain(sb.TopK(k=10, score="bytes", time="ts", window=window))
     TopK by skyband, exact, time ts, k 10, score bytes
       window 10 minutes every 1 minute; 10 panes per window
     """
     queries = board_of(query_or_board)
     if None in queries:
-        return "\n".join(_lines(queries[None]))
+        return Explanation("\n".join(_lines(queries[None])))
     count = len(queries)
     found = [f"{count} quer{'ies' if count > 1 else 'y'} over one read of the source"]
     for name, query in queries.items():
         first, *rest = _lines(query)
         found += [f"{name}: {first}", *rest]
         found.append(f"  {sharing_of(name, queries)}")
-    return "\n".join(found)
+    return Explanation("\n".join(found))
 
 
 def _lines(query: Query) -> list[str]:

@@ -22,7 +22,7 @@ import pyarrow as pa
 from skyband import registry
 from skyband.answers.answer import Answers, LazyTable
 from skyband.answers.tables import Shape, answer_schema, answers_of
-from skyband.arrays import Codes, Ints
+from skyband.arrays import Codes, Ints, Saved, State
 from skyband.contract.capabilities import (
     AnswerFold,
     GroupForgetting,
@@ -38,9 +38,10 @@ from skyband.data.flat_state import require, whole
 from skyband.data.group_table import GroupTable
 from skyband.data.ipc import sound_table, table_to_array
 from skyband.data.packing import prefixed, under
-from skyband.engine.clock import NEVER, clock_for
+from skyband.engine.clock import NEVER, TimeClock, clock_for
 from skyband.engine.open_panes import GroupTotals, OpenPanes
 from skyband.engine.per_group import make_synopsis
+from skyband.engine.revisions import PaneArchive, WindowHistory
 from skyband.panes import Panes
 from skyband.query.base import Query
 from skyband.window import CountWindow
@@ -89,7 +90,7 @@ def fold_key(query: Query) -> str | None:
     alike["algorithm"] = registry.choose(query)
     alike["panes"] = [type(window).__name__, window.integer, panes.slide, panes.rest, panes.offset]
     alike["zone"] = str(panes.days)
-    alike["lateness"] = window.lateness_ticks
+    alike["lateness"] = window.lateness_ticks, window.revise_ticks
     return json.dumps(alike, sort_keys=True)
 
 
@@ -147,6 +148,8 @@ class Reader:
     windows_out: int = 0
     last: dict[int, pa.Table | LazyTable] = field(default_factory=dict)
     """The last table of each group (key 0 if all groups share windows)."""
+    history: WindowHistory | None = None
+    """The answers that late rows may correct; None if they never do."""
 
     @property
     def panes(self) -> Panes:
@@ -160,6 +163,18 @@ class Reader:
             for group, table in self.last.items()
         }
         return self.last
+
+    def changed(self, windows: Ints, panes: Ints) -> Ints:
+        """Those of the windows that cover one of the panes, or were answered.
+
+        A window that is only compared with one that covers them may never have had rows.
+        """
+        assert self.history is not None
+        first, end = self.panes.first_pane(windows), self.panes.end_pane(windows)
+        answered = [number in self.history.known for number in windows.tolist()]
+        covers = panes.searchsorted(end) > panes.searchsorted(first)
+        changed: Ints = windows[covers | np.array(answered, np.bool_)]
+        return changed
 
 
 class LiveGroups:
@@ -237,6 +252,12 @@ class Fold:
         shared = not isinstance(self.query.window, CountWindow)
         by_group = total and groups.names and shared
         self.group_totals = GroupTotals(self.panes) if by_group else None
+        self.archive = None if self.query.window.revise_ticks is None else PaneArchive()
+        """Summaries of sealed panes that late rows may change; None if they never do."""
+        self._blank: State | None = None
+        """The state of the synopsis before its first pane, if there is an archive."""
+        self._corrected: State | None = None
+        """Its state before a correction that may still fail."""
         self.readers = [self._reader(query) for query in queries]
 
     def _reader(self, query: Query) -> Reader:
@@ -245,7 +266,9 @@ class Fold:
             synopsis = make_synopsis(query)
             for source, schema in self.synopsis.schemas.items():
                 synopsis.bind(source, schema)
-        return Reader(query, synopsis, Shape(query, synopsis, self.groups, self.total))
+        history = None if self.archive is None else WindowHistory()
+        shape = Shape(query, synopsis, self.groups, self.total)
+        return Reader(query, synopsis, shape, history=history)
 
     # Taking ------------------------------------------------------------------------------------
 
@@ -279,9 +302,13 @@ class Fold:
             if not len(runs) or runs.stamp[0] >= upto:
                 self.take(self.synopsis.saved_runs(runs))
         if sealed:
-            runs = self.synopsis.saved_runs(Runs.concat(sealed).ordered())
+            runs = self.synopsis.saved_runs(self.open.joined(sealed))
             self.open.take(runs.slice(0, 0))
             self.live.saw(runs)
+            if self.archive is not None and isinstance(self.clock, TimeClock):
+                self.archive.add(runs)
+                kept = self.clock.first_kept(self.clock.answered)
+                runs = runs.slice(int(runs.stamp.searchsorted(kept)), len(runs))
             self._add_totals(runs)
             if self.weight_limit is not None:
                 self.totals.take(runs, self.open, self.weight_limit.check_weight)
@@ -301,16 +328,75 @@ class Fold:
         if not len(elsewhere) and not self.clock.passes(target, self.open.least):
             self.clock.settle(target)
             return None  # most small pushes end here
+        before = self.clock.sealed
         whole, rest = self.clock.split(self.open, target)
+        if self.archive is not None:
+            stamps = np.union1d(_NONE if whole is None else whole.stamp, elsewhere)
+            if (stamps < before).any():
+                return self._correct(target, stamps[stamps < before], whole, rest, elsewhere)
         sealed, faults = self._admitted(whole)
         windows = self.clock.advance(target, sealed, self.groups, elsewhere)
         self.open.keep(rest)
+        self._archive(sealed)
         if sealed is None and not any(map(len, windows)):
             return None
         self._add_totals(sealed)
         mended = None if faults is None else sealed
         # If there is no blank either, this fold was restored after its last pane had expired.
         return Step(windows, self.open.blank if sealed is None else sealed, mended, faults)
+
+    def _correct(
+        self, target: Any, late: Ints, whole: Runs | None, rest: list[Runs], elsewhere: Ints
+    ) -> Step:
+        """As ``begin``, with rows of sealed panes: the windows that they change are due, too.
+
+        ``late`` are these panes, in other folds too. The synopsis begins anew with the first pane
+        of the first of these windows.
+        """
+        assert isinstance(self.clock, TimeClock)
+        assert self.archive is not None
+        before = self.clock.sealed
+        mine = None if whole is None else whole.slice(0, int(whole.stamp.searchsorted(before)))
+        touched = [
+            reader.changed(numbers, late)
+            for reader, numbers in zip(self.readers, self.clock.correct(late, mine), strict=True)
+        ]
+        starts = [int(numbers[0]) for numbers in touched if len(numbers)]
+        first = min(starts, default=int(self.panes.first_window_of(late[0])))
+        pieces = self.archive.cut(self.clock.first_kept(first))
+        pieces += [] if whole is None else [whole]
+        if self._blank is not None:
+            self._corrected = self.synopsis.snapshot()
+            self._begin_anew(self._blank)
+        sealed, faults = self._admitted(self.open.joined(pieces) if pieces else None)
+        fresh = (
+            None
+            if sealed is None
+            else sealed.slice(int(sealed.stamp.searchsorted(before)), len(sealed))
+        )
+        due = self.clock.advance(target, fresh, self.groups, elsewhere[elsewhere >= before])
+        self.open.keep(rest)
+        self.totals = self.totals.emptied()
+        self.group_totals = self.group_totals and GroupTotals(self.panes)
+        self._add_totals(sealed)
+        self._archive(sealed)
+        windows = [
+            self.windows(np.append(numbers, own.number), i)
+            for i, (numbers, own) in enumerate(zip(touched, due, strict=True))
+        ]
+        mended = None if faults is None else sealed
+        return Step(windows, self.open.blank if sealed is None else sealed, mended, faults)
+
+    def _begin_anew(self, state: Saved) -> None:
+        """Give the synopsis another state, as a new process would."""
+        self.synopsis.start()
+        self.synopsis.restore(state)
+
+    def _archive(self, sealed: Runs | None) -> None:
+        if self.archive is not None and sealed is not None:
+            self.archive.add(sealed)
+            assert isinstance(self.clock, TimeClock)
+            self.archive.expire(self.clock.first_kept())
 
     def folded(self, step: Step) -> list[Runs | None]:
         """Fold the sealed panes of a step; this fold's part of the answers of each reader."""
@@ -319,13 +405,19 @@ class Fold:
         return self._fold(step.sealed, step.windows)
 
     def _fold(self, panes: Runs, windows: Sequence[Windows]) -> list[Runs | None]:
+        self._note_blank()
         if self.reader_fold is not None:
             return self.reader_fold.fold_readers(panes, windows)
         return [self.synopsis.fold(panes, own) for own in windows]  # it has one reader
 
+    def _note_blank(self) -> None:
+        if self.archive is not None and self._blank is None and self.synopsis.ready:
+            self._blank = self.synopsis.snapshot()
+
     def finished(self, step: Step) -> list[Runs | None]:
         """As ``folded``, with finished rows."""
         if self.answer_fold is not None and step.sealed is not None:
+            self._note_blank()
             return [self.answer_fold.answers(step.sealed, step.windows[0])]
         return [
             None if part is None else reader.synopsis.finish([part])
@@ -398,8 +490,16 @@ class Fold:
         later = self.open.waiting is not None  # small pushes, of whose answers few may be read
         if self.total and shares is None:
             shares = self.shares(windows)
-        answers = answers_of(reader.shape, runs, windows, edges, totals, reader.last, later, shares)
-        reader.last = reader.last | answers.last()
+        history = reader.history
+        revisions = None if history is None else history.next_revisions(windows.number)
+        told = (reader.last, later, shares, revisions)
+        answers = answers_of(reader.shape, runs, windows, edges, totals, *told)
+        if history is None:
+            reader.last = reader.last | answers.last()
+        else:
+            assert isinstance(self.clock, TimeClock)
+            expired = self.clock.first_correctable
+            answers, reader.last = history.noted(answers, windows.number, reader.last, expired)
         reader.windows_out += len(answers)
         return answers
 
@@ -408,6 +508,7 @@ class Fold:
 
         Groups without live rows are freed if the groups have doubled since the last time.
         """
+        self._corrected = None  # all went well
         some = [own for own in windows if len(own)]
         if not some:
             return
@@ -434,19 +535,26 @@ class Fold:
         """The state that a failed push must restore; the synopsis's own comes last."""
         clock, totals = self.clock.copied(), self.totals.copied()
         state = None if self.admission is None else self.admission.savepoint()
-        return self.open.mark(), clock, self.live.newest.copy(), totals, state
+        self._corrected = None
+        archived = None if self.archive is None else self.archive.pieces
+        return self.open.mark(), clock, self.live.newest.copy(), totals, archived, state
 
     def rewind(self, mark: tuple[Any, ...]) -> None:
         """Go back to the state that ``mark`` returned."""
-        pieces, self.clock, self.live.newest, self.totals, state = mark
+        pieces, self.clock, self.live.newest, self.totals, archived, state = mark
         self.open.rewind(pieces)
-        if state is not None:
+        if self.archive is not None:
+            self.archive.pieces = archived
+        if self._corrected is not None:
+            self._begin_anew(self._corrected)
+        elif state is not None:
             self.synopsis.restore(state)
 
     def stats(self) -> dict[str, int | float]:
         """The synopsis's own counts, and the size of the whole state."""
         held = self.open.nbytes  # first: rows may wait there
         held += self.live.newest.nbytes + self.groups.nbytes + self.totals.nbytes
+        held += 0 if self.archive is None else self.archive.nbytes
         own = self.synopsis.stats() if self.synopsis.ready else {"retained": 0, "state_bytes": 0}
         return {**own, "state_bytes": own["state_bytes"] + held}
 
@@ -458,12 +566,17 @@ class Fold:
         arrays |= {"newest": self.live.newest}
         arrays |= {"total_keys": self.totals.keys, "totals": self.totals.weights}
         arrays |= {} if self.totals.loads is None else {"loads": self.totals.loads}
+        if self.archive is not None:
+            arrays |= prefixed("archive/", self.archive.state())
         readers = []
         for i, reader in enumerate(self.readers):
             tables = reader.last_tables
             readers.append({"windows_out": reader.windows_out, "last": list(tables)})
             for j, table in enumerate(tables.values()):
                 arrays[f"last{i}/{j}"] = table_to_array(table)
+            if reader.history is not None:
+                readers[-1]["history"], rows = reader.history.snapshot()
+                arrays |= prefixed(f"history{i}/", rows)
         header: dict[str, Any] = {
             "clock": self.clock.state(),
             "known_groups": self.live.known,
@@ -479,12 +592,17 @@ class Fold:
         require(arrays["newest"].dtype == np.int64 and arrays["newest"].ndim == 1, "newest")
         self.live.newest = arrays["newest"].copy()
         self.live.known = whole(header["known_groups"])
+        self._note_blank()
         self._restore_synopsis(under(arrays, "synopsis/"))
         self.open.restore(under(arrays, "open/"))
         for runs in [*self.open.pieces, *([] if self.open.blank is None else [self.open.blank])]:
             self.synopsis.saved_runs(runs, sealed=False)
             taking = self.clock.sealed_of(runs.group)
             require((runs.stamp >= taking).all(), "an open pane that is sealed")
+        if self.archive is not None:
+            self.archive.restore(under(arrays, "archive/"))
+            for runs in self.archive.pieces:
+                self.synopsis.saved_runs(runs)
         totals = arrays["total_keys"], arrays["totals"], self.open
         self.totals.restore(*totals, arrays.get("loads"))
         check_sealed(self.totals.stamps, self.synopsis.bounds_of_saved)
@@ -497,6 +615,9 @@ class Fold:
             like = all(table.schema.equals(self.schema(i)) for table in tables)
             require(like, "an answer with other columns")
             reader.last = dict(zip(of, tables, strict=True))
+            if reader.history is not None:
+                rows = under(arrays, f"history{i}/")
+                reader.history.restore(saved["history"], rows, self.schema(i))
 
     def _restore_synopsis(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         """Restore the state over sealed panes; all codes and panes in it must be known."""

@@ -1,6 +1,6 @@
 """Intake: turns a batch of any kind into good rows.
 
-columns of the source ──► rows that ``where`` wants ──► "price * volume" ──► validate ──► good rows
+columns of the source ──► times ──► rows that ``where`` wants ──► "price * volume" ──► validate
 """
 
 from __future__ import annotations
@@ -19,13 +19,22 @@ from skyband.contract.checks import QuickTests, check_names
 from skyband.contract.checks import faults as faults_of
 from skyband.contract.rows import Faults
 from skyband.contract.synopsis import Synopsis
-from skyband.data.columns import as_table, chunks_of, is_bare, one_batch_of, output_type, to_numpy
+from skyband.data.columns import (
+    as_table,
+    chunks_of,
+    is_bare,
+    mask_of,
+    one_batch_of,
+    output_type,
+    to_numpy,
+)
 from skyband.data.computed import ComputedColumn
 from skyband.data.memo import once, sharing
 from skyband.data.order import is_sorted
 from skyband.data.row_filter import RowFilter
+from skyband.data.time_forms import TimeForm
 from skyband.engine.placement import ReadBatch
-from skyband.errors import DataError, QueryError, SchemaError
+from skyband.errors import DataError, QueryError, SchemaError, did_you_mean
 from skyband.query.base import Query
 from skyband.query.expressions import Call, columns_of, parse
 
@@ -107,6 +116,10 @@ class SourceFilter:
     def __init__(self, query: Query, source: str, schema: pa.Schema) -> None:
         """Raises SchemaError for columns that are missing or cannot be used as asked."""
         # With several sources, each one is filtered by the columns that it has.
+        self.form = TimeForm.of_query(query)
+        """How times are written; None if they need not be converted."""
+        self.time = query.time_of(source or None)
+        schema = self.timed_schema(schema)
         there = set(schema.names)
         wanted = [c for c in query.conditions if not source or there.issuperset(columns_of(c))]
         self.filtering = tuple(dict.fromkeys(name for c in wanted for name in columns_of(c)))
@@ -117,7 +130,33 @@ class SourceFilter:
 
     def wide(self, schema: pa.Schema) -> pa.Schema:
         """The source's columns and the computed ones."""
+        schema = self.timed_schema(schema)
         return pa.schema([*schema, *(pa.field(each.text, each.type) for each in self.computed)])
+
+    def timed_schema(self, schema: pa.Schema) -> pa.Schema:
+        """The source's columns, with times that are written in some form as timestamps."""
+        at = schema.get_field_index(self.time) if self.form and self.time else -1
+        if self.form is None or at < 0:
+            return schema
+        kind = self.form.type_of(schema.names[at], schema.field(at).type)
+        return schema.set(at, schema.field(at).with_type(kind))
+
+    def timed(self, rows: Rows) -> Rows:
+        """The rows, with times that are written in some form as timestamps."""
+        if self.form is None or self.time is None:
+            return rows
+        times = self.form.read(self.time, rows.column(self.time))
+        return rows.set_column(rows.schema.get_field_index(self.time), self.time, times)
+
+    def unread(self, rows: pa.RecordBatch, timed: pa.RecordBatch) -> Faults | None:
+        """The rows whose times could not be read."""
+        if self.form is None or self.time is None:
+            return None
+        before, after = rows.column(self.time), timed.column(self.time)
+        if after.null_count == before.null_count:
+            return None
+        lost = mask_of(before.is_valid()) & mask_of(after.is_null())
+        return faults_of(rows, [(self.time, self.form.problem, lost)])
 
     def inputs(self, needed: Iterable[str]) -> tuple[str, ...]:
         """The columns of the source to read, if these columns of ``wide`` are needed."""
@@ -152,6 +191,7 @@ def check_somewhere(
             if name not in there:
                 raise SchemaError(
                     f"where: no source has a column {name!r}; their columns are: {', '.join(there)}"
+                    f"{did_you_mean(name, there)}"
                 )
         if not any(set(schema.names).issuperset(names) for schema in known.values()):
             raise SchemaError(
@@ -175,7 +215,7 @@ def _computed(query: Query, schema: pa.Schema) -> list[ComputedColumn]:
             shown = text if len(text) <= _LONG else f"{text[:_LONG]}..."
             raise SchemaError(
                 f"column {shown!r} is missing, and it is no expression either: {problem}; the "
-                f"columns are: {there}"
+                f"columns are: {there}{did_you_mean(text, schema.names)}"
             ) from None
         columns = columns_of(node)
         elsewhere = query.needs_mapping and set(columns) - set(schema.names)
@@ -238,7 +278,10 @@ class Intake:
             for name in self.query.groups:
                 if schema.get_field_index(name) < 0:
                     there = ", ".join(schema.names)
-                    raise SchemaError(f"by column {name!r} is missing; the columns are: {there}")
+                    meant = did_you_mean(name, schema.names)
+                    raise SchemaError(
+                        f"by column {name!r} is missing; the columns are: {there}{meant}"
+                    )
             source_filter = self._filter_of(source, schema)
             needed = self.synopsis.bind(source, source_filter.wide(schema))
             names = source_filter.inputs(needed.names)
@@ -333,15 +376,20 @@ class Intake:
         The greatest time moves the source's mark, so it includes every row whose time can be read,
         even bad rows.
         """
-        if self.filters[source].filtering and batch.num_rows:
-            return self._filtered(source, batch, sorted_before)
-        return self._checked(source, self.widened(source, batch), sorted_before)
+        own = self.filters[source]
+        timed = own.timed(batch)
+        unread = own.unread(batch, timed)
+        if own.filtering and batch.num_rows:
+            return self._filtered(source, timed, sorted_before, unread)
+        return self._checked(source, self.widened(source, timed), sorted_before, unread)
 
     def widened(self, source: str, rows: Rows) -> Rows:
         """Rows of a bound source with the columns that are computed from them."""
         return self.filters[source].widened(rows)
 
-    def _filtered(self, source: str, batch: pa.RecordBatch, sorted_before: bool) -> ReadBatch:
+    def _filtered(
+        self, source: str, batch: pa.RecordBatch, sorted_before: bool, unread: Faults | None
+    ) -> ReadBatch:
         """Like ``_judged``, without the rows that do not count.
 
         These are no part of the stream, bad or not, but they move the source's mark. A time that
@@ -369,12 +417,15 @@ class Intake:
         if faults is not None and len(rows) < len(kept):
             batch = self.widened(source, batch)
             faults = faults_of(batch, [(n, why, _spread(m, kept)) for n, why, m in faults.tests])
+        faults = _with_unread(batch, unread, faults)
         if self.limits is None:
             greatest = None
         counts: dict[str, Any] = {"rows_in": len(kept), "filtered": len(kept) - len(rows)}
         return replace(read, faults=faults, greatest=greatest, counting=rows, **counts)
 
-    def _checked(self, source: str, batch: pa.RecordBatch, sorted_before: bool) -> ReadBatch:
+    def _checked(
+        self, source: str, batch: pa.RecordBatch, sorted_before: bool, unread: Faults | None = None
+    ) -> ReadBatch:
         rows_in = batch.num_rows
         faults = None
         if rows_in and not self._all_good(source, batch):
@@ -382,6 +433,7 @@ class Intake:
         unfit = self.unfit(source, batch)
         if unfit is not None:
             faults = unfit if faults is None else faults.joined(unfit)
+        faults = _with_unread(batch, unread, faults)
         axis = self.synopsis.axes.get(source)
         if axis is None or self.limits is None or not rows_in:
             return ReadBatch(source, _without(batch, faults), None, rows_in, faults, None, False)
@@ -435,6 +487,16 @@ class Intake:
         """The bad rows of a table, by their row numbers in it."""
         batch = one_batch_of(table.select(self.bound[source].names))
         return self._judged(source, batch, sorted_before=False).faults
+
+
+def _with_unread(
+    batch: pa.RecordBatch, unread: Faults | None, faults: Faults | None
+) -> Faults | None:
+    """The faults of a batch, of which those of times that could not be read come first."""
+    if unread is None or faults is None:
+        return unread or faults
+    rest = faults_of(batch, [(name, why, m & ~unread.mask) for name, why, m in faults.tests])
+    return unread if rest is None else unread.joined(rest)
 
 
 def _spread(mask: Mask, kept: Mask) -> Mask:

@@ -170,6 +170,12 @@ class Totals:
         copy.__dict__.update(self.__dict__)
         return copy
 
+    def emptied(self) -> Totals:
+        """Totals of no sealed pane yet, with the bound of all weights so far."""
+        fresh = type(self)(self.panes)
+        fresh.bound = self.bound
+        return fresh
+
     def _keep(self, rows: Any) -> None:
         self.keys, self.weights = self.keys[rows], self.weights[rows]
         self.loads = None if self.loads is None else self.loads[rows]
@@ -457,7 +463,7 @@ class OpenPanes:
                 in_order = bool(mask[:upto].all())
                 done.append(runs.slice(0, upto) if in_order else runs.take(mask))
                 rest.append(runs.slice(upto, len(runs)) if in_order else runs.take(~mask))
-        return self._combined(done) if done else None, rest
+        return self.joined(done) if done else None, rest
 
     def mark(self) -> tuple[Any, ...]:
         """What ``rewind`` goes back to; pieces are never changed, only replaced."""
@@ -486,7 +492,7 @@ class OpenPanes:
         if len(self._pieces) > 1 and many:
             self._settle()
 
-    def _combined(self, many: Sequence[Runs]) -> Runs:
+    def joined(self, many: Sequence[Runs]) -> Runs:
         """Merge pieces into one summary per (pane, group)."""
         runs = Runs.concat(many).ordered()
         repeats = np.flatnonzero(runs.repeats)
@@ -512,7 +518,7 @@ class OpenPanes:
         return Runs.concat(stretches)
 
     def _settle(self) -> None:
-        self.pieces = [self._combined(self.pieces)]
+        self.pieces = [self.joined(self.pieces)]
         self._settled = _rows(self.pieces[0])
 
     # State -------------------------------------------------------------------------------------

@@ -154,7 +154,8 @@ def row_buffer_for(session: Session) -> RowBuffer | None:
     if session.several or session.idle is not None or _ONLY not in intake.bound:
         return None
     tests = intake.value_tests(_ONLY)
-    if intake.filters[_ONLY].computed or tests is None or not fold.clock.foresees:
+    made = intake.filters[_ONLY].computed or intake.filters[_ONLY].form
+    if made or tests is None or not fold.clock.foresees:
         return None
     return RowBuffer(session)
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 from skyband.answers.answer import Answers
 from skyband.answers.tables import TOTAL
 from skyband.arrays import Ints
-from skyband.contract.capabilities import PositionTracking
+from skyband.contract.capabilities import PositionTracking, RowKeeping
 from skyband.contract.rows import Faults
 from skyband.data.columns import as_table
 from skyband.data.group_table import GroupTable
@@ -25,7 +25,7 @@ from skyband.engine.per_group import make_synopsis
 from skyband.engine.placement import ReadBatch
 from skyband.engine.row_buffer import RowBuffer, row_buffer_for
 from skyband.errors import DataError, QueryError, SchemaError, SkybandError
-from skyband.query.base import Query
+from skyband.query.base import REVISION, Query
 from skyband.window import duration_text
 
 __all__ = [
@@ -223,12 +223,16 @@ class Session:
         self.rows = dict.fromkeys(COUNTS, 0)
         self.reason: str | None = None
         """Why the first bad or late row was left out."""
+        self.first_bad: str | None = None
+        """Why the first bad row was."""
         self._use_new_intake()
 
     def _use_new_intake(self) -> None:
         self.synopsis = make_synopsis(self.query, list(self.queries.values()))
         self.intake = Intake(self.query, self.synopsis)
         self._buffer: tuple[RowBuffer | None] | None = None
+        if self.query.window.revise_ticks is not None and isinstance(self.synopsis, RowKeeping):
+            self.synopsis.keep_no_rows()  # for summaries are kept as long as rows may correct them
         if self.positions and isinstance(self.synopsis, PositionTracking):
             self.synopsis.track_positions()
 
@@ -283,7 +287,7 @@ class Session:
 
     def _take(self, batches: Sequence[ReadBatch], fold: Fold) -> Step | None:
         """Place and summarise rows that were read, and advance the clock."""
-        clock = fold.clock
+        clock, sealed = fold.clock, fold.clock.sealed
         placements = []
         for each in batches:
             self.rows["rows_in"] += each.rows_in
@@ -293,6 +297,9 @@ class Session:
             axis = self.synopsis.axes.get(each.source)
             placements.append(clock.place(each, axis, fold.groups))
         placed = [each.rows for each in placements if each.rows is not None]
+        corrects = fold.archive is not None and any((each.pane < sealed).any() for each in placed)
+        if self.late_is_sorted and corrects:
+            raise OutOfOrder
         map_ = self.workers.map if self.synopsis.parallel else Workers().map
         summaries = map_(self.synopsis.summarise, placed)
         for each, placement in zip(batches, placements, strict=True):
@@ -328,6 +335,7 @@ class Session:
             refuse(faults)
         self.rows["rows_bad"] += faults.count
         self.reason = self.reason or faults.reasons[0]
+        self.first_bad = self.first_bad or faults.reasons[0]
 
     def by_source(self, data: Any) -> dict[str, Any]:
         """The batches by source; raises SchemaError if the queries cannot read them."""
@@ -362,7 +370,7 @@ class Session:
         if self.fold is not None and complete:
             return self.fold.schema(self.place_of(name))
         known = {} if self.fold is None else {f.name: f.type for f in self.fold.schema()}
-        known["rank"] = pa.int32()
+        known |= {"rank": pa.int32(), REVISION: pa.int32()}
         if query.window.integer:
             known |= {"window_start": pa.int64(), "window_end": pa.int64()}
         untyped = [column for schema in self.intake.untyped.values() for column in schema.names]
@@ -385,7 +393,7 @@ class Session:
     def restart(self) -> None:
         """Forget all rows and columns, to read a source again from its beginning."""
         self.reset()
-        self.rows, self.reason = dict.fromkeys(COUNTS, 0), None
+        self.rows, self.reason, self.first_bad = dict.fromkeys(COUNTS, 0), None, None
 
     def start(self) -> Fold:
         """The fold, made at the first call, when columns are known."""

@@ -17,9 +17,10 @@ def choose(query: HeavyHitters) -> str:
     Exact counting does best in our measurements, as long as the window's distinct items fit in
     memory. Setting a sketch size asks for bounded state, so then a sketch is chosen.
     """
-    if query.aggregate is not None or query.against is not None:
+    sized = query.window.sort == "sized"
+    if query.aggregate or query.against or (query.ties == "all" and sized):
         return "exact"
-    if query.window.sort != "sized":
+    if not sized:
         return query.window.sort
     if query.filter_bits is not None and query.weight is None:
         return "fsw-f"

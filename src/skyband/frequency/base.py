@@ -29,7 +29,7 @@ from skyband.contract.checks import (
     within,
 )
 from skyband.contract.rows import Faults, Rows, Windows
-from skyband.contract.runs import Part, Runs
+from skyband.contract.runs import MORE, Part, Runs
 from skyband.contract.synopsis import Synopsis
 from skyband.data.columns import output_type, to_arrow
 from skyband.data.keys import hash_columns, is_key_type, shards_of
@@ -62,7 +62,7 @@ class FrequencySynopsis(Synopsis[HeavyHitters]):
     @cached_property
     def item_type(self) -> ItemColumns:
         """These columns, once their types are known."""
-        return ItemColumns(self.items, self.schema)
+        return ItemColumns(self.items, self.schema, self.query.most_rows)
 
     @property
     def own_windows(self) -> bool:
@@ -229,7 +229,7 @@ class FrequencySynopsis(Synopsis[HeavyHitters]):
         return LatestRows(types, grouped, grouped and self.own_windows)
 
     def summarise(self, rows: Rows) -> Runs:
-        runs, keep = self._summarise(rows), self.query.keep
+        runs, keep = self._summarise(rows), self.query.kept
         if not keep:
             return runs
         kept = latest_of_rows(rows, self.hashed(rows), keep)
@@ -240,7 +240,7 @@ class FrequencySynopsis(Synopsis[HeavyHitters]):
         if not self.query.keep:
             return self._combine(runs)
         joined = runs.part("kept").joined(np.flatnonzero(~runs.repeats))
-        kept = latest_of_runs(joined, self.query.keep)
+        kept = latest_of_runs(joined, self.query.kept)
         return self._bounded_kept(self._combine(bare(runs)).with_parts(kept=kept))
 
     def fold(self, panes: Runs, windows: Windows) -> Runs | None:
@@ -303,15 +303,16 @@ class FrequencySynopsis(Synopsis[HeavyHitters]):
     @property
     def bounds(self) -> Mapping[str, Any]:
         """An answer without rows leaves nothing out."""
-        return {"mu": self.dtype.type(0).item()} if self.bounded else {}
+        cut = {} if self.query.most_rows is None else {"cut": 0}
+        return {"mu": self.dtype.type(0).item()} | cut if self.bounded else cut
 
     def finish(self, partials: Sequence[Runs]) -> Runs:
         runs = Runs.concat(partials)
         part = runs.parts["items"]
         if len(partials) > 1:
             runs = _one_per_window(runs.ordered())
-            part = self.item_type.settled(runs.parts["items"], len(part))
-        shown, scalars = part.first_rows(self.query.k), dict(runs.scalars)
+            part = self.item_type.sorted(runs.parts["items"])
+        shown, scalars = self.item_type.first(part, self.query.k), dict(runs.scalars)
         columns: dict[str, Any] = {name: shown[f"item:{name}"] for name in self.items}
         if self.measure is not None:
             known = self.measure.columns(shown)
@@ -319,6 +320,8 @@ class FrequencySynopsis(Synopsis[HeavyHitters]):
             error = shown.columns.get("error", np.zeros(len(shown), self.dtype))
             known = {"count": shown["count"], "error": error}
         columns |= {name: to_arrow(values) for name, values in known.items()}
+        if self.query.most_rows is not None:
+            scalars["bound:cut"] = shown.sums(MORE)
         if self.bounded:
             mu = _greatest_after(part, self.query.k)
             if "bound:mu" in scalars:

@@ -15,7 +15,6 @@ from skyband.contract.tumbling import Tumbling
 from skyband.data.columns import take
 from skyband.data.keys import hash_columns
 from skyband.frequency.base import ONE_EACH, FrequencySynopsis
-from skyband.frequency.items import order_keys
 from skyband.frequency.kernels.best_codes import best_of_runs
 from skyband.frequency.kernels.counting import count_runs, sum_runs
 from skyband.frequency.latest_rows import bare
@@ -145,7 +144,7 @@ class Exact(FrequencySynopsis):
         """The best items of some runs of panes."""
         part, item_type, (k,) = panes.parts["items"], self.item_type, self.ks
         counts, offsets = frozen(part["count"]), frozen(part.offsets)
-        keys = frozen(order_keys([part[name] for name in item_type.columns]))
+        keys = frozen(item_type.order_keys([part[name] for name in item_type.columns]))
         place, lengths = best_of_runs(counts, keys, offsets, runs, k, item_type.decided)
         columns: dict[str, Any] = {"count": counts[place]}
         columns |= {name: take(part[name], place) for name in item_type.columns}
@@ -170,7 +169,8 @@ class Exact(FrequencySynopsis):
         tied = np.flatnonzero(counts == mine)
         one_run = np.array([0, len(tied)])
         order = self.item_type.order(part.rows(tied, one_run), np.zeros(len(tied), np.int64))
-        place = int(np.flatnonzero(tied[order] == at[0])[0])
+        shared = self.query.tied_by is not None
+        place = 0 if shared else int(np.flatnonzero(tied[order] == at[0])[0])
         value = mine if self.measure is None else self.measure.shown(mine)
         return int((counts > mine).sum()) + place + 1, value.item(), len(part)
 

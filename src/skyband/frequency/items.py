@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from skyband.arrays import Array, Codes, Hashes, Ints, Mask, Saved, State, grown
-from skyband.contract.runs import Part
+from skyband.contract.runs import MORE, Part, with_ties
 from skyband.data.columns import OFFSETS_32, OFFSETS_64, native_dtype, plain, spans, to_numpy
 from skyband.data.flat_state import Form, admitted, require
 from skyband.data.keys import KeyIndex
@@ -51,7 +51,9 @@ def woven(chosen: Mask, ones: Mapping[str, Any], others: Mapping[str, Any]) -> d
 class ItemColumns:
     """The columns that make up an item, under their names in summaries."""
 
-    def __init__(self, names: Sequence[str], schema: pa.Schema) -> None:
+    def __init__(self, names: Sequence[str], schema: pa.Schema, most: int | None = None) -> None:
+        """With ``most``, an answer has up to so many items: also those that tie with the k-th."""
+        self.most = most
         self.names = tuple(names)
         self.columns = tuple(f"item:{name}" for name in names)
         self.types = [schema.field(name).type for name in names]
@@ -70,7 +72,12 @@ class ItemColumns:
     @cached_property
     def decided(self) -> bool:
         """Whether items with equal order keys are equal, so that the keys order any two items."""
-        return len(self.names) == 1 and native_dtype(self.types[0]) is not None
+        one = len(self.names) == 1 and native_dtype(self.types[0]) is not None
+        return one and self.most is None
+
+    def order_keys(self, columns: Sequence[pa.Array]) -> Ints:
+        """See ``order_keys``; if ties are shown, all are equal, so that all that ties is found."""
+        return np.zeros(len(columns[0]), np.int64) if self.most else order_keys(columns)
 
     def integers(self, part: Part) -> Hashes:
         """The items of a part as they are; only if items are ``raw``."""
@@ -91,9 +98,20 @@ class ItemColumns:
 
         ``runs`` are the runs whose rows may not be sorted yet; None means all.
         """
+        return self.first(self.sorted(part, runs), k)
+
+    def sorted(self, part: Part, runs: Ints | None = None) -> Part:
+        """As ``settled``, with all rows."""
         if runs is None:
             runs = np.arange(len(part.lengths))
-        return part.resorted(runs, self.order).first_rows(k)
+        return part.resorted(runs, self.order)
+
+    def first(self, part: Part, k: int) -> Part:
+        """The best k of each sorted run, and if ties are shown those that tie with the k-th."""
+        if self.most is None:
+            return part.first_rows(k)
+        columns = {MORE: np.zeros(len(part), np.int64), **part.columns}
+        return with_ties(Part(part.offsets, columns), _ranking(part), k, self.most)
 
     def order(self, part: Part, run: Ints) -> Array:
         """Positions of entries in the order of their runs, best first."""
@@ -110,7 +128,7 @@ class ItemColumns:
             return part
         estimate = _estimate(part)
         same = estimate[1:] == estimate[:-1]
-        if "error" in part.columns:
+        if "error" in part.columns and self.most is None:
             same &= part["error"][1:] == part["error"][:-1]
         inner = part.offsets[1:-1]
         same[inner[(inner > 0) & (inner < len(part))] - 1] = False
@@ -119,8 +137,13 @@ class ItemColumns:
         return self.settled(part, k, runs)
 
 
+def _ranking(part: Part) -> str:
+    """The column that ranks items."""
+    return "estimate" if "estimate" in part.columns else "count"
+
+
 def _estimate(part: Part) -> Array:
-    found: Array = part["estimate" if "estimate" in part.columns else "count"]
+    found: Array = part[_ranking(part)]
     return found
 
 
@@ -162,7 +185,9 @@ class ItemCodes:
             self.refs = grown(self.refs, self.bound)
             self._order_key = grown(self._order_key, self.bound)
             self.store.put(fresh, part.columns, rows)
-            self._order_key[fresh] = order_keys(list(self.store.gather(fresh).values()))
+            self._order_key[fresh] = self.item_type.order_keys(
+                list(self.store.gather(fresh).values())
+            )
         add_refs(codes, self.refs)
         return codes, rows, fresh
 

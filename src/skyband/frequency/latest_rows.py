@@ -14,10 +14,9 @@ import pyarrow as pa
 
 from skyband.arrays import Array, Codes, Hashes, Ints, Saved, State, grown
 from skyband.contract.rows import Rows, Windows
-from skyband.contract.runs import Part, Runs, offsets_of, pick
+from skyband.contract.runs import Part, Runs, pick
 from skyband.data.flat_state import Form, admitted, require
-from skyband.data.keys import KeyIndex, hash_kept, owned_keys
-from skyband.data.order import winners
+from skyband.data.keys import KeyIndex, best_of_each, owned_keys
 from skyband.data.packing import prefixed, under
 from skyband.data.retained_rows import RetainedRows
 from skyband.frequency.items import woven
@@ -35,13 +34,9 @@ def bare(runs: Runs) -> Runs:
 
 def latest_of_rows(rows: Rows, hashes: Hashes, keep: tuple[str, ...]) -> Part:
     """The latest row of each item of each run; ``hashes`` are those of all rows' items."""
-    chosen, offsets = _latest(
-        hashes,
-        rows.tie,
-        rows.offsets,
-        lambda tied: hash_kept([rows.take(name, tied) for name in keep]),
-    )
-    columns: dict[str, Any] = {"hash": hashes[chosen], "tie": rows.tie[chosen]}
+    tie = rows.tie
+    chosen, offsets = best_of_each(hashes, (tie, tie), map(rows.arrow, keep), rows.offsets)
+    columns: dict[str, Any] = {"hash": hashes[chosen], "tie": tie[chosen]}
     return Part(offsets, columns | {f"keep:{name}": rows.take(name, chosen) for name in keep})
 
 
@@ -49,26 +44,8 @@ def latest_of_runs(part: Part, keep: tuple[str, ...]) -> Part:
     """The latest row of each item of each run, in runs that were joined."""
     if not len(part):
         return part
-    chosen, offsets = _latest(
-        part["hash"],
-        part["tie"],
-        part.offsets,
-        lambda tied: hash_kept([pick(part[f"keep:{name}"], tied) for name in keep]),
-    )
-    return part.rows(chosen, offsets)
-
-
-def _latest(
-    hashes: Hashes, tie: Ints, offsets: Ints, kept: Callable[[Ints], Hashes]
-) -> tuple[Ints, Ints]:
-    """Positions of the latest row of each (run, item), in the order of the runs; their offsets."""
-    runs = len(offsets) - 1
-    index = KeyIndex(expected=len(hashes) // 8)
-    codes = index.encode(owned_keys(hashes, np.arange(runs), offsets)).codes
-    chosen = winners(codes, len(index), [tie], kept)
-    # Codes follow the order of the rows, so those of one run are next to each other.
-    run = np.searchsorted(offsets, chosen, side="right") - 1
-    return chosen, offsets_of(np.bincount(run, minlength=runs))
+    kept = (part[f"keep:{name}"] for name in keep)
+    return part.rows(*best_of_each(part["hash"], (part["tie"],) * 2, kept, part.offsets))
 
 
 class LatestRows:
@@ -142,7 +119,10 @@ class LatestRows:
             np.repeat(panes.stamp, part.lengths), np.repeat(ends, items.lengths)
         )
         # Sorted by (code, position): the row asked for is the last of its code before the bound.
-        width, order = np.int64(len(fresh) + 1), np.argsort(fresh, kind="stable")
+        asked = np.zeros(self.index.bound + 1, np.bool_)
+        asked[codes] = True
+        some = np.append(0, np.flatnonzero(asked[fresh]))
+        width, order = np.int64(len(fresh) + 1), some[np.argsort(fresh[some], kind="stable")]
         at = np.searchsorted(fresh[order] * width + order, codes * width + bound)
         at = order[np.maximum(at - 1, 0)]
         here = (fresh[at] == codes) & (at < bound)

@@ -156,7 +156,7 @@ def _certain(answers: Runs | None, windows: Windows, k: int, stamps: Ints, most:
     last = np.full(len(windows), -1.0)
     if answers is not None:
         part = answers.parts["items"]
-        full = np.flatnonzero(part.lengths == k)
+        full = np.flatnonzero(part.lengths >= k)  # ties are of the same count
         at = np.searchsorted(windows.number, answers.stamp[full])
         last[at] = part["count"][part.offsets[full + 1] - 1]
     low, high = np.searchsorted(stamps, windows.first), np.searchsorted(stamps, windows.end)

@@ -115,7 +115,8 @@ class MeasuredSums:
 
     def run(self, lists: PaneSums, windows: Windows) -> tuple[Any, ...]:
         """Take all panes of the lists, and read windows; see ``fold_measured``."""
-        known, rule = lists.items.bound, self.measure.rule
+        known, rule, item_type = lists.items.bound, self.measure.rule, lists.items.item_type
+        decides = item_type.most is None  # whether equal growth is ranked by the count
         heads = [int(each.place[HEAD]) for each in self.stacks]
         stacks = [each.reach(lists) for each in self.stacks]
         best = fold_measured(
@@ -125,8 +126,8 @@ class MeasuredSums:
             ),
             stacks[0], stacks[-1], self.since(windows.first, windows.end), windows.first,
             windows.end, lists.groups(windows),
-            BestCodes(lists.items.order_key, self.k, lists.items.item_type.decided, _NONE), rule,
-            np.empty((known, 2 if self.compared else 1), self.measure.scored),
+            BestCodes(lists.items.order_key, self.k, item_type.decided, _NONE), rule,
+            np.empty((known, 2 if self.compared and decides else 1), self.measure.scored),
             np.empty((known, 2), self.measure.dtype),
         )  # fmt: skip
         for each, head in zip(self.stacks, heads, strict=True):

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skyband.arrays import Array, Codes, Floats, Hashes, Ints, Mask, Saved, State
+from skyband.contract.capabilities import PaneShrinking
 from skyband.contract.checks import (
     QuickTests,
     faults,
@@ -275,7 +276,18 @@ class FusedSynopsis(Synopsis[FusedTopK]):
         return output_type(schema.field(self.query.id).type)
 
     def output(self) -> pa.Schema:
-        return pa.schema([pa.field(self.query.id, self.id_type), pa.field("score", pa.float64())])
+        known = [pa.field(name, pa.float64()) for name in self.query.extra_columns]
+        return pa.schema([pa.field(self.query.id, self.id_type), *known])
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The streams whose values answers show; while they are made, NaN stands for null."""
+        return tuple(self.query.streams) if self.query.parts else ()
+
+    def rows_of(self, ids: pa.Array, scores: Floats, values: Floats) -> dict[str, Any]:
+        """The columns of a partial answer; ``values`` has one column for each of ``parts``."""
+        shown = {name: values[:, place].copy() for place, name in enumerate(self.parts)}
+        return {self.query.id: ids, "score": scores, **shown}
 
     # Rows -------------------------------------------------------------------------------------
 
@@ -444,7 +456,9 @@ class FusedSynopsis(Synopsis[FusedTopK]):
     def saved_runs(self, runs: Runs, sealed: bool = True) -> Runs:
         part, streams = super().saved_runs(runs, sealed).part(REPORTS), len(self.low)
         stream = part.columns.get("stream", np.zeros(0))
-        require(((stream >= 0) & (stream < streams)).all(), "a stream that the query does not name")
+        least = -streams if isinstance(self, PaneShrinking) else 0  # a dropped report's complement
+        known = (stream >= least) & (stream < streams)
+        require(known.all(), "a stream that the query does not name")
         return runs
 
     def savepoint(self) -> Saved | None:
@@ -462,7 +476,9 @@ class FusedSynopsis(Synopsis[FusedTopK]):
         merged = bool(runs.repeats.any())
         if merged:
             runs = runs.united(np.maximum.reduceat)  # of the bounds
-        return runs.with_parts(rows=self._settled(runs.parts["rows"], merged))
+        part = self._settled(runs.parts["rows"], merged)
+        known = {name: pa.array(part[name], from_pandas=True) for name in self.parts}
+        return runs.with_parts(rows=Part(part.offsets, {**part.columns, **known}))
 
     def _settled(self, part: Part, merged: bool) -> Part:
         """Rows in the total order (score, then the smaller id), at most k per run."""

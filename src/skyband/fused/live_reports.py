@@ -41,6 +41,7 @@ __all__ = [
     "LiveReports",
     "ObjectChanges",
     "ReportRows",
+    "is_text",
 ]
 
 # Integers that stand for the ids of objects when ties are broken ---------------------------------
@@ -65,7 +66,7 @@ class IdKeys:
 
     def narrows(self, ids: pa.Array) -> bool:
         """Whether these ids (at least one) shorten the common prefix: all keys are then invalid."""
-        if not _is_text(ids.type):
+        if not is_text(ids.type):
             return False
         offsets, octets = spans(plain(ids))
         known = self.prefix
@@ -81,7 +82,7 @@ class IdKeys:
         """The keys of ids that start with the common prefix."""
         if native_dtype(ids.type) is not None:
             return sortable(to_numpy(ids))
-        if not _is_text(ids.type):
+        if not is_text(ids.type):
             return np.zeros(len(ids), np.int64)
         assert self.prefix is not None
         offsets, octets = spans(plain(ids))
@@ -92,7 +93,8 @@ def _wide(offsets: npt.NDArray[np.int32] | Ints) -> Ints:
     return frozen(offsets.astype(np.int64, copy=False))
 
 
-def _is_text(kind: pa.DataType) -> bool:
+def is_text(kind: pa.DataType) -> bool:
+    """Whether ids of this type are text or bytes."""
     return kind in OFFSETS_32 or kind in OFFSETS_64
 
 
@@ -132,6 +134,11 @@ class ObjectChanges(NamedTuple):
     """NaN for objects without a report."""
     offsets: Ints
     """Where the objects of each step begin."""
+
+    @property
+    def known(self) -> Floats:
+        """The values, NaN where there is none."""
+        return np.where(self.present, self.values, np.nan)
 
 
 class ReportLog:
@@ -178,8 +185,11 @@ class ReportLog:
         links[links >= 0] -= shift
         self.columns, self.begin, self.end = target, 0, len(self)
 
-    def values_within(self, first: int, end: int, low: Floats) -> tuple[Codes, Floats]:
-        """Objects that report in the panes ``[first, end)``, and their values in all streams."""
+    def values_within(self, first: int, end: int, low: Floats) -> tuple[Codes, Floats, Mask]:
+        """Objects that report in some panes, their values, and where they have any: see ``low``.
+
+        The panes are ``[first, end)``; ``low`` is the value in a stream without reports.
+        """
         code, stream, value, pane, _ = self.live()
         inside = (pane >= first) & (pane < end)
         codes, place = np.unique(code[inside], return_inverse=True)
@@ -187,7 +197,7 @@ class ReportLog:
         seen = np.zeros((len(codes), len(low)), np.int64)
         np.add.at(values, (place, stream[inside]), value[inside])
         np.add.at(seen, (place, stream[inside]), 1)
-        return codes, np.where(seen > 0, values, low)
+        return codes, np.where(seen > 0, values, low), seen > 0
 
     def state(self) -> State:
         """A copy of the live reports, as flat arrays."""
@@ -245,6 +255,8 @@ class LiveReports(FusedSynopsis):
         self.ever = np.zeros((0, d), np.int32)
         self.mark = np.zeros(0, np.int64)
         self.points = np.zeros(0)
+        self.values = np.zeros((0, d))
+        """The values of each object, NaN where it has none; kept only if answers show them."""
         self.view = np.zeros(0, np.int32)
         self.place = np.zeros(0, np.int32)
         self.counters = np.zeros(4, np.int64)
@@ -253,11 +265,11 @@ class LiveReports(FusedSynopsis):
     # Panes ------------------------------------------------------------------------------------
 
     def fold(self, panes: Runs, windows: Windows) -> Runs | None:
-        ids, scores, lengths = self._advance(panes, windows.first, windows.end)
+        ids, scores, values, lengths = self._advance(panes, windows.first, windows.end)
         if not len(windows):
             return None
         some = lengths > 0
-        part = Part(offsets_of(lengths[some]), {self.query.id: ids, "score": scores})
+        part = Part(offsets_of(lengths[some]), self.rows_of(ids, scores, values))
         group = np.zeros(int(some.sum()), np.int32)
         return self._promised(Runs(windows.number[some], group, {"rows": part}), windows, some)
 
@@ -265,8 +277,10 @@ class LiveReports(FusedSynopsis):
         """The partial answer, with its bounds added."""
         return runs
 
-    def _advance(self, panes: Runs, first: Ints, end: Ints) -> tuple[pa.Array, Floats, Ints]:
-        """Push panes and read windows; returns all answers' ids and scores, and their lengths."""
+    def _advance(
+        self, panes: Runs, first: Ints, end: Ints
+    ) -> tuple[pa.Array, Floats, Floats, Ints]:
+        """Push panes and read windows; returns ids, scores, values and lengths of all answers."""
         part = panes.parts[REPORTS]
         step_end = part.offsets[np.searchsorted(panes.stamp, end)]
         step_first, reads = first, np.ones(len(end), np.bool_)
@@ -280,7 +294,8 @@ class LiveReports(FusedSynopsis):
             step_end = np.append(step_end, extra)
             step_first = np.append(step_first, np.full(len(extra), NEVER))
             reads = np.append(reads, np.zeros(len(extra), np.bool_))
-        answers = [(pa.array([], self.id_type), np.zeros(0), np.zeros(0, np.int64))]
+        none = np.zeros((0, len(self.parts)))
+        answers = [(pa.array([], self.id_type), np.zeros(0), none, np.zeros(0, np.int64))]
         at, row = 0, 0
         reports = ReportRows(part, pane)
         while at < len(step_end):
@@ -290,14 +305,15 @@ class LiveReports(FusedSynopsis):
             steps = step_end[at:to] - row, step_first[at:to], reads[at:to]
             answers.append(self._stretch(reports, row, upto, *steps))
             at, row = to, upto
-        ids, scores, lengths = zip(*answers, strict=True)
-        return pa.concat_arrays(ids), np.concatenate(scores), np.concatenate(lengths)
+        ids, *rest = zip(*answers, strict=True)
+        scores, values, lengths = (np.concatenate(each) for each in rest)
+        return pa.concat_arrays(ids), scores, values, lengths
 
     def _stretch(
         self, reports: ReportRows, row: int, upto: int, step_end: Ints, step_first: Ints,
         reads: Mask,
-    ) -> tuple[pa.Array, Floats, Ints]:  # fmt: skip
-        """Run some steps; returns the ids and scores read, and the count for each window read."""
+    ) -> tuple[pa.Array, Floats, Floats, Ints]:  # fmt: skip
+        """Run some steps; returns ids, scores and values read, and the count by window."""
         if upto > row:
             self._observe(reports, row, upto)
         rows, log = self._encoded(reports, row, upto), self.log
@@ -311,10 +327,31 @@ class LiveReports(FusedSynopsis):
         changed = self._scored(touched, values, present, offsets)
         codes, points, lengths = self._settle(changed, reads)
         self._read(step_first[reads])
-        ids = self.ids.gather(codes)
+        ids, values = self.ids.gather(codes), self._known(codes, lengths, changed)
+        self._note(changed)
         self._release(touched)
         self._drop()
-        return ids, points, lengths[reads]
+        return ids, points, values, lengths[reads]
+
+    def _known(self, codes: Codes, lengths: Ints, changed: ObjectChanges) -> Floats:
+        """The values of the objects read at each step, NaN where there is none."""
+        if not self.parts:
+            return np.zeros((len(codes), 0))
+        step = np.repeat(np.arange(len(lengths)), lengths)
+        found, many = self.values[codes], len(changed.codes) + 1
+        if many > 1:  # of the changes up to its step, the last one of the object
+            order = np.argsort(changed.codes, kind="stable")
+            keys = changed.codes[order].astype(np.int64) * many + order
+            asked = codes.astype(np.int64) * many + changed.offsets[step + 1]
+            last = order[np.maximum(np.searchsorted(keys, asked) - 1, 0)]
+            fresh = (changed.codes[last] == codes) & (last < changed.offsets[step + 1])
+            found[fresh] = changed.known[last[fresh]]
+        return found
+
+    def _note(self, changed: ObjectChanges) -> None:
+        """Remember the values of objects, where answers show them."""
+        if self.parts:
+            self.values[changed.codes] = changed.known  # of several changes, the last one
 
     def _scored(self, codes: Codes, values: Floats, present: Mask, offsets: Ints) -> ObjectChanges:
         scores = self.score(values)
@@ -378,6 +415,8 @@ class LiveReports(FusedSynopsis):
         self.log.reserve(reports, self.links)
         for name, fill in _OBJECT.items():
             setattr(self, name, grown(getattr(self, name), max(objects, 64), fill))
+        if self.parts:
+            self.values = grown(self.values, len(self.key), np.nan)
 
     def _release(self, touched: Codes) -> None:
         """Forget those of the touched objects that have no report left."""
@@ -404,7 +443,7 @@ class LiveReports(FusedSynopsis):
 
     def partial(self, first: int, end: int, group: int | None = None) -> Runs:
         """The answer over the panes ``[first, end)``, computed from the log alone."""
-        codes, values = self.log.values_within(first, end, self.low)
+        codes, values, seen = self.log.values_within(first, end, self.low)
         scores = self.score(values)
         order = np.lexsort((self.key[codes], -scores))
         k = min(self.query.k, len(order))
@@ -413,7 +452,8 @@ class LiveReports(FusedSynopsis):
             tied = (scores == scores[last]) & (self.key[codes] == self.key[codes[last]])
             order = np.append(order[:k], order[k:][tied[order[k:]]])
         runs = 1 if len(order) else 0
-        columns = {self.query.id: self.ids.gather(codes[order]), "score": scores[order]}
+        known = np.where(seen[order], values[order], np.nan)
+        columns = self.rows_of(self.ids.gather(codes[order]), scores[order], known)
         part = Part(offsets_of(np.full(runs, len(order))), columns)
         return Runs(np.full(runs, end), np.zeros(runs, np.int32), {"rows": part})
 
@@ -463,6 +503,7 @@ class LiveReports(FusedSynopsis):
         """Re-read the values of objects from the log, and settle their scores."""
         values, present = values_of(codes, self.links, self.log.columns, self.low)
         changed = self._scored(codes, values, present, np.array([0, len(codes)]))
+        self._note(changed)
         self._settle(changed, np.zeros(1, np.bool_))
 
     def stats(self) -> dict[str, int | float]:
@@ -471,7 +512,7 @@ class LiveReports(FusedSynopsis):
             "retained": self.retained(),
             "reports": len(self.log),
             "objects": len(self.index),
-            "state_bytes": sum(int(each.nbytes) for each in held),
+            "state_bytes": sum(int(each.nbytes) for each in (*held, self.values)),
             "refills": int(self.counters[REFILLS]),
             **self.work,
         }
@@ -497,6 +538,9 @@ class LiveReports(FusedSynopsis):
                 for s in range(len(self.low))
             ])  # fmt: skip
             assert self.points[owner] == self.score(row[None, :])[0]
+            seen = np.isin(np.arange(len(self.low)), stream[reports])
+            shown = self.values[owner] if self.parts else row[seen]
+            assert np.array_equal(shown[~np.isnan(shown)], row[seen])
             at = self.place[owner]
             assert (at >= 0) == (self.points[owner] >= self.floor[0])
             assert at < 0 or self.view[at] == owner

@@ -76,21 +76,23 @@ class AllReports(PaneByPane, FusedSynopsis):
             stamp = self.live.stamp
             part = self.live.take((stamp >= first) & (stamp < end)).parts[REPORTS]
         if part is None or not len(part):
-            columns = {self.query.id: pa.array([], self.id_type), "score": np.zeros(0)}
+            columns = self.rows_of(pa.array([], self.id_type), np.zeros(0), self.low[None][:0])
             empty = Part(np.zeros(1, np.int64), columns)
             return Runs(np.zeros(0, np.int64), np.zeros(0, np.int32), {"rows": empty})
         _, named, owner = np.unique(part["hash"], return_index=True, return_inverse=True)
-        scores = self.score(self._values(part, owner, len(named)))
+        values, seen = self._values(part, owner, len(named))
+        scores = self.score(values)
         self.counts[1] += len(scores)
         best = np.argsort(-scores, kind="stable")
         if len(best) > self.query.k:  # ``finish`` sorts ties by id
             best = best[: np.count_nonzero(scores >= scores[best[self.query.k - 1]])]
-        columns = {self.query.id: pick(part["id"], named[best]), "score": scores[best]}
+        known = np.where(seen[best], values[best], np.nan)
+        columns = self.rows_of(pick(part["id"], named[best]), scores[best], known)
         rows = Part(np.array([0, len(best)]), columns)
         return Runs(np.zeros(1, np.int64), np.zeros(1, np.int32), {"rows": rows})
 
-    def _values(self, part: Part, owner: Ints, objects: int) -> Floats:
-        """One value per object and stream, made of all its reports there."""
+    def _values(self, part: Part, owner: Ints, objects: int) -> tuple[Floats, Mask]:
+        """One value per object and stream, made of all its reports there, and where it has any."""
         stream = part["stream"].astype(np.int64)
         order = np.lexsort((part["value"], part["tie"], stream, owner))
         value, pair = part["value"][order], (owner * len(self.low) + stream)[order]
@@ -104,9 +106,10 @@ class AllReports(PaneByPane, FusedSynopsis):
         else:
             found = np.add.reduceat(value, starts)
             found = found / (ends - starts) if repeats == "mean" else found
-        values = np.tile(self.low, (objects, 1))
+        values, seen = np.tile(self.low, (objects, 1)), np.zeros((objects, len(self.low)), np.bool_)
         values.ravel()[pair[starts]] = found
-        return values
+        seen.ravel()[pair[starts]] = True
+        return values, seen
 
     # State ------------------------------------------------------------------------------------
 
@@ -120,7 +123,8 @@ class AllReports(PaneByPane, FusedSynopsis):
         super().restore(arrays)
         self.live = None
         if "live" in arrays:
-            self.live = self.saved_runs(Runs.unpack(arrays["live"].tobytes())[0])
+            live = self.saved_runs(Runs.unpack(arrays["live"].tobytes())[0])
+            self.live = live.typed(self._summary_types(), whole=True)
         if self.guard is not None:
             self.guard.restore(under(arrays, "guard/"))
 

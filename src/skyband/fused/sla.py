@@ -64,8 +64,7 @@ class Sla(LiveReports):
             self.list_codes = np.pad(self.list_codes, more)
 
     def _settle(self, changed: ObjectChanges, reads: Mask) -> tuple[Codes, Floats, Ints]:
-        values = np.where(changed.present, changed.values, np.nan)
-        self._pending = changed.codes, values, changed.offsets
+        self._pending = changed.codes, changed.known, changed.offsets
         found = super()._settle(changed, reads)
         self._move(len(reads))
         self._pending = None

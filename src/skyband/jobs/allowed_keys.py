@@ -6,9 +6,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from skyband.errors import did_you_mean
 from skyband.jobs.secrets import FROM_ENV
 
-__all__ = ["DEAD_LETTERS", "ENGINES", "JOB", "METRICS", "SINKS", "SOURCES", "TRIGGER", "KeyTypes"]
+__all__ = [
+    "CARD",
+    "DEAD_LETTERS",
+    "ENGINES",
+    "JOB",
+    "METRICS",
+    "SINKS",
+    "SOURCES",
+    "TRIGGER",
+    "KeyTypes",
+]
 
 _NAMES = {
     str: "text",
@@ -52,7 +63,10 @@ class KeyTypes:
             return [f"{where} must be a table, not {told!r}"]
         listed = ", ".join(known)
         unknown = [n for n in told if n not in known]
-        found = [f"{where} has no key {name!r}; its keys are {listed}" for name in unknown]
+        found = [
+            f"{where} has no key {name!r}; its keys are {listed}{did_you_mean(name, known)}"
+            for name in unknown
+        ]
         for name in self.lacks(told):
             other = f", or {name}_env" if name in FROM_ENV else ""
             found.append(f"{where} needs {name!r}{other}; its keys are {listed}")
@@ -78,6 +92,7 @@ JOB = KeyTypes(
     {"name": str, "checkpoint": str},
     {
         "engine": str,
+        "title": str,
         "query": dict,
         "queries": dict,
         "sink": dict,
@@ -96,6 +111,8 @@ JOB = KeyTypes(
         "spark": dict,
     },
 )
+CARD = KeyTypes(optional={"title": str, "unit": str, "wide": bool})
+"""How the board shows a query; these stand beside the query's own keys."""
 TRIGGER = KeyTypes(optional={"every": str, "once": bool, "close": bool})
 METRICS = KeyTypes({"port": int}, {"host": str})
 
@@ -113,6 +130,7 @@ SOURCES = {
         {
             "format": str,
             "schema": str,
+            "delimiter": str,
             "columns": dict,
             "options": dict,
             "storage": dict,

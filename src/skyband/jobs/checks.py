@@ -18,7 +18,7 @@ from skyband.jobs.places import (
     folder_of,
 )
 from skyband.jobs.secrets import FROM_ENV
-from skyband.query.checks import count, one_of
+from skyband.query.checks import count, delimiter, one_of
 from skyband.query.fused import FusedTopK
 from skyband.spark.file_options import read_options
 from skyband.spark.locations import check_scheme
@@ -305,6 +305,7 @@ _VALUES: dict[str, Callable[[str, Any], Any]] = {
     **dict.fromkeys(("files_per_batch", "rows_per_batch", "rows_per_second", "rows"), count),
     "retries": count,
     "timeout": _positive,
+    "delimiter": delimiter,
     "port": _port,
     "reader": lambda name, value: one_of(name, value, READERS),
     "writer": lambda name, value: one_of(name, value, WRITERS),

@@ -8,11 +8,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from skyband import registry
 from skyband.engine.explain import sharing_of
 from skyband.errors import EngineError
 from skyband.jobs.checks import read_by_workers
 from skyband.jobs.secrets import FROM_ENV, from_env, hidden, shown
 from skyband.query import Query
+from skyband.query.checks import OnBad
 from skyband.spark.plan import buckets_of
 from skyband.window import (
     CountWindow,
@@ -23,7 +25,7 @@ from skyband.window import (
     Window,
 )
 
-__all__ = ["Columns", "Job", "JobSection", "check_columns", "explain", "source_table"]
+__all__ = ["CardView", "Columns", "Job", "JobSection", "check_columns", "explain", "source_table"]
 
 Columns = Mapping[str, Mapping[str, str]]
 """What each source computes its columns from; empty if it has all columns as they are."""
@@ -41,6 +43,16 @@ class JobSection:
         found = self.settings.get(name)
         named = self.settings.get(f"{name}_env") if name in FROM_ENV else None
         return found if named is None else from_env(name, found, named)
+
+
+@dataclass(frozen=True)
+class CardView:
+    """How the board shows a query, as far as the job file says it."""
+
+    title: str | None = None
+    unit: str | None = None
+    """What the value is measured in that the answer is ranked by."""
+    wide: bool = False
 
 
 @dataclass(frozen=True)
@@ -63,7 +75,7 @@ class Job:
     dead_letters: JobSection | None = None
     metrics: Mapping[str, Any] = field(default_factory=dict)
     shards: int | None = None
-    on_bad: str = "skip"
+    on_bad: OnBad = "skip"
     late: str = "count"
     """What happens to late rows: ``count`` them, or write them to the dead ``letters``, too."""
     ahead: str = "1 day"
@@ -73,6 +85,9 @@ class Job:
     spark: Mapping[str, str] = field(default_factory=dict)
     history: int = 1_000
     """How many windows of each query ``skyband serve`` keeps."""
+    title: str | None = None
+    """What the board calls the job; None for its name."""
+    cards: Mapping[str, CardView] = field(default_factory=dict)
 
     @property
     def asked(self) -> Query | Mapping[str, Query]:
@@ -98,7 +113,7 @@ class Job:
 
     def revises(self, query: str) -> bool:
         """Whether windows of a query come again when they are corrected, unless only changes do."""
-        revise = getattr(self.queries[query].window, "revise", None)
+        revise = self.queries[query].window.revise_ticks
         return revise is not None and not self.changes_of(query)
 
     def where(self, query: str, part: str = "") -> str:
@@ -180,7 +195,9 @@ def _over(window: Window) -> str:
     each = next(iter(window.values())) if isinstance(window, SideWindows) else window
     slide = each.slide or each.size if isinstance(each, TimeWindow) else each.slide
     zone = "" if each.zone is None else f" of {each.zone}"
+    revise = getattr(each, "revise", None)
     every = f"every {slide}{zone}, lateness {each.lateness}"
+    every += "" if revise is None else f", corrected for {revise}"
     if isinstance(window, SideWindows):
         sizes = " and ".join(f"{name} {side.size}" for name, side in window.items())
         return f"windows {sizes} {every}"
@@ -202,7 +219,7 @@ def _shards(job: Job) -> str:
 def _explain_query(job: Job, name: str, shards: str) -> list[str]:
     query, window = job.queries[name], job.queries[name].window
     lines = [
-        f"  query  {query.kind} by {query.algorithm or 'the algorithm that measures best'}, "
+        f"  query  {query.kind} by {registry.choose(query)}, "
         f"{_over(window)}" + (f", by {', '.join(query.groups)}" if query.groups else ""),
         f"  panes  {window.panes.per_window} per window, {window.panes.per_slide} per slide; "
         f"summaries are made where the rows are",

@@ -11,8 +11,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from skyband.errors import QueryError, SchemaError, SkybandError
+from skyband.errors import QueryError, SchemaError, SkybandError, did_you_mean
 from skyband.jobs.allowed_keys import (
+    CARD,
     DEAD_LETTERS,
     ENGINES,
     JOB,
@@ -29,11 +30,12 @@ from skyband.jobs.checks import (
     check_query,
     job_checks,
 )
-from skyband.jobs.job import Job, JobSection, source_table
+from skyband.jobs.job import CardView, Job, JobSection, source_table
 from skyband.jobs.ready import file_checks, ready_checks
 from skyband.query import Query
 from skyband.query.base import KINDS
 from skyband.query.checks import count, one_of
+from skyband.sql.statement import WHOLE, read_statement
 from skyband.window import CountWindow, DecayWindow, LandmarkWindow, TimeWindow, Window
 
 __all__ = ["JobProblem", "Problems", "load_board", "load_job", "parse_job", "problems_of"]
@@ -58,6 +60,8 @@ _KINDS: dict[str, Any] = {"half_life": DecayWindow, "since": LandmarkWindow, "si
 
 def read_query(table: str, told: Mapping[str, Any], problems: Problems) -> Query | None:
     """The query of a table; None, with all its problems noted, if it is wrong."""
+    if "sql" in told:
+        return _read_statement(table, told, problems)
     found: Problems = []
     kind = told.get("kind", "")
     try:
@@ -68,10 +72,11 @@ def read_query(table: str, told: Mapping[str, Any], problems: Problems) -> Query
         return None
     cls = KINDS[kind]
     known = {each.name: each for each in fields(cls) if each.init}
-    listed = ", ".join(sorted(known))
+    listed = ", ".join(sorted({*known, *CARD.known}))
     given = {name: value for name, value in told.items() if name != "kind"}
     for name in [name for name in given if name not in known]:
-        found.append((table, f"[{table}] has no key {name!r}; {kind} has {listed}"))
+        meant = did_you_mean(name, known)
+        found.append((table, f"[{table}] has no key {name!r}; {kind} has {listed}{meant}"))
         del given[name]
     for name, each in known.items():
         if name not in given and name != "window" and _required(each):
@@ -84,6 +89,28 @@ def read_query(table: str, told: Mapping[str, Any], problems: Problems) -> Query
     found += [(table, _about(table, text)) for text in more]
     problems += found
     return None if found else query
+
+
+def _read_statement(table: str, told: Mapping[str, Any], problems: Problems) -> Query | None:
+    """The query of a table with a statement, whose answers have the query's own columns."""
+    found = [f"leave out {name!r}: sql says all of the query" for name in told if name != "sql"]
+    statement = None
+    try:
+        statement = read_statement(told["sql"])
+    except SkybandError as problem:
+        found.append(str(problem))
+    if statement is not None:
+        if statement.open:
+            found.append("sql: a job knows no columns before it runs; name them in place of *")
+        if statement.query.time == WHOLE:
+            found.append("sql: a job has no end; write FROM LANDMARK(TABLE t, DESCRIPTOR(ts), ...)")
+        found += [
+            f"sql: in a job {name!r} is called {column!r}; write AS {column}"
+            for column, name in statement.columns
+            if column != name
+        ]
+    problems += [(table, f"[{table}] {text}") for text in found]
+    return None if found or statement is None else statement.query
 
 
 def _required(each: Field[Any]) -> bool:
@@ -162,7 +189,7 @@ def _window(table: str, told: Any, problems: Problems) -> Window | None:
         return None
     first = "count" if "count" in told else next((name for name in _KINDS if name in told), "size")
     names = [first, "slide"] if first == "count" else [first, "slide", "lateness", "offset"]
-    names += ["zone"] * (first == "size")
+    names += ["zone", "revise"] * (first == "size")
     other = " (or count, half_life or since in place of size)" if first == "size" else ""
     listed = f"its keys are {', '.join(names)}{other}"
     found = [f"{where} has no key {name!r}; {listed}" for name in told if name not in names]
@@ -342,7 +369,7 @@ class _Parsing:
         """
         self._keys(JOB, "the job", "", told)
         sources = self._sources(told)
-        queries, sinks = self._queries(told)
+        queries, sinks, cards = self._queries(told)
         self._check_sources(told, queries)
         trigger = told.get("trigger", {})
         if self._keys(TRIGGER, "[trigger]", "trigger", trigger):
@@ -365,6 +392,7 @@ class _Parsing:
             "queries": queries,
             "sources": sources,
             "sinks": sinks,
+            "cards": cards,
             "alone": "query" in told,
             "trigger": trigger if isinstance(trigger, Mapping) else {},
             "metrics": metrics if whole else {},
@@ -431,14 +459,17 @@ class _Parsing:
                 text = f"no query reads [sources.{name}]; they read {known}"
                 self.problems.append((f"sources.{name}", text))
 
-    def _queries(self, told: Mapping[str, Any]) -> tuple[dict[str, Query], dict[str, JobSection]]:
-        """The queries of a job and their sinks."""
+    def _queries(
+        self, told: Mapping[str, Any]
+    ) -> tuple[dict[str, Query], dict[str, JobSection], dict[str, CardView]]:
+        """The queries of a job, their sinks, and how they are shown."""
         queries: dict[str, Query] = {}
         sinks: dict[str, JobSection] = {}
+        cards: dict[str, CardView] = {}
         if ("query" in told) == ("queries" in told):
             text = "give one [query], or several as [queries.NAME], but not both"
             self.problems.append(("query", text))
-            return queries, sinks
+            return queries, sinks, cards
         alone = "query" in told
         given = {str(told.get("name")): told["query"]} if alone else told["queries"]
         if not given:
@@ -453,11 +484,15 @@ class _Parsing:
             own = not alone and "sink" in each
             place, sink = (f"{table}.sink", each["sink"]) if own else ("sink", shared)
             section = self._section(place, sink, SINKS, SINK_CHECKS)
-            settings = {key: each[key] for key in each if alone or key != "sink"}
+            shown = {key: each[key] for key in CARD.known if key in each}
+            self._keys(CARD, f"[{table}]", table, shown)
+            cards[name] = CardView(**CARD.good(shown))
+            taken = set(shown) if alone else {*shown, "sink"}
+            settings = {key: value for key, value in each.items() if key not in taken}
             query = read_query(table, settings, self.problems)
             if section is not None and query is not None:
                 queries[name], sinks[name] = query, section
-        return queries, sinks
+        return queries, sinks, cards
 
     def _section(
         self,

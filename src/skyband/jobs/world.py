@@ -138,8 +138,8 @@ class World(ABC):
         """The files of a folder or glob; SchemaError if there are none."""
 
     @abstractmethod
-    def table_file(self, path: Path) -> OpenFile:
-        """A file of rows, whose columns are known."""
+    def table_file(self, path: Path, delimiter: str | None = None) -> OpenFile:
+        """A file of rows, whose columns are known; ``delimiter`` is that of CSV."""
 
     @abstractmethod
     def kafka(self) -> Any:
@@ -344,9 +344,9 @@ class Machine(World):
         """The files of a folder or glob."""
         return paths_of(pattern)
 
-    def table_file(self, path: Path) -> OpenFile:
+    def table_file(self, path: Path, delimiter: str | None = None) -> OpenFile:
         """A file of rows."""
-        return opened(path)
+        return opened(path, delimiter)
 
     def kafka(self) -> Any:
         """The package confluent_kafka."""

@@ -267,3 +267,43 @@ def remove_codes(
         counts[1] += 1
         removed += 1
     return removed
+
+
+@kernel
+def best_rows(
+    hashes: Hashes, key: Ints, tie: Ints, last: Hashes, offsets: Ints
+) -> tuple[Ints, Ints]:
+    """The row of each hash of each run that counts, in order of first appearance; their offsets.
+
+    It has the greatest ``key``, of those the greatest ``tie``, and of those the smallest ``last``.
+    """
+    rows = np.empty(len(hashes), np.int64)
+    ends = np.zeros(len(offsets), np.int64)
+    longest = 1
+    for run in range(len(offsets) - 1):
+        longest = max(longest, offsets[run + 1] - offsets[run])
+    table = np.empty(4 * longest, np.int64)  # rows; -1 is an empty slot
+    n = 0
+    for run in range(len(offsets) - 1):
+        bits = 1
+        while (1 << bits) < 2 * (offsets[run + 1] - offsets[run]):
+            bits += 1
+        base, shift, mask = n, _BITS - np.uint64(bits), np.uint64((1 << bits) - 1)
+        table[: 1 << bits] = EMPTY
+        for i in range(offsets[run], offsets[run + 1]):
+            slot = hashes[i] >> shift
+            while table[slot] >= 0 and hashes[table[slot]] != hashes[i]:
+                slot = (slot + _ONE) & mask
+            j = table[slot]
+            better = j < 0 or key[i] > key[j]
+            if j < 0:
+                rows[n] = slot
+                n += 1
+            elif key[i] == key[j]:
+                better = tie[i] > tie[j] or (tie[i] == tie[j] and last[i] < last[j])
+            if better:
+                table[slot] = i
+        for m in range(base, n):
+            rows[m] = table[rows[m]]
+        ends[run + 1] = n
+    return rows[:n].copy(), ends

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["clock", "compiling", "say_in_any_case", "say_nothing", "waiting"]
+__all__ = ["clock", "compiling", "in_notebook", "say_in_any_case", "say_nothing", "waiting"]
 
 _log = logging.getLogger("skyband")
 
@@ -81,6 +81,10 @@ def compiling(folder: object) -> None:
 
 
 def _is_seen() -> bool:
+    return _waits.in_any_case or in_notebook() or (sys.stderr is not None and sys.stderr.isatty())
+
+
+def in_notebook() -> bool:
+    """Whether this process runs the cells of a notebook."""
     shell = sys.modules.get("IPython")
-    notebook = shell is not None and getattr(shell.get_ipython(), "kernel", None) is not None
-    return _waits.in_any_case or notebook or (sys.stderr is not None and sys.stderr.isatty())
+    return shell is not None and getattr(shell.get_ipython(), "kernel", None) is not None

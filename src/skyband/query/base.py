@@ -9,14 +9,15 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import MISSING, Field, dataclass, field, fields
 from functools import partial
+from inspect import Signature, cleandoc, signature
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, ClassVar
 
 import numpy as np
 
 from skyband import registry
-from skyband.errors import QueryError, SchemaError
-from skyband.query.checks import column, columns, conditions, counts, one_of
+from skyband.errors import QueryError, SchemaError, did_you_mean
+from skyband.query.checks import TIES, column, columns, conditions, counts, one_of, time_form
 from skyband.query.expressions import Node, conditions_of
 from skyband.query.plain_values import FUNCTION, IDENTITY, WINDOWS, is_function, name_of, plain
 from skyband.window import (
@@ -28,9 +29,11 @@ from skyband.window import (
 __all__ = [
     "KINDS",
     "NAME",
+    "REVISION",
     "Query",
     "check_query",
     "function_identity",
+    "parameters_of",
 ]
 
 # The identity of a user's function: what it computes, not its name or its place in a file --------
@@ -197,6 +200,8 @@ def _library_name(value: Any, package: str) -> str | None:
 Wanted = Any
 """A value that ``where`` asks for: text, a number, a boolean, a time."""
 RESERVED = ("window_start", "window_end", "rank")
+REVISION = "revision"
+"""The column that says how often a window was corrected, where late rows may correct it."""
 KINDS: dict[str, type[Query]] = {}
 """Every kind of query, by name."""
 
@@ -205,10 +210,16 @@ KINDS: dict[str, type[Query]] = {}
 class Query:
     """A continuous query: what to rank and over which window.
 
-    ``algorithm`` names the algorithm that answers it; None picks the one that performed best in
-    measurements. ``options`` holds settings that the algorithm itself defines and validates.
-    ``where`` says which rows count: a text, such as ``"bytes > 1000 and service != 'dns'"``, or a
-    mapping from columns to a value or to several, of which a row has one. Null matches nothing.
+    Args:
+        window: A window, such as ``TimeWindow("10 minutes", slide="1 minute")``.
+        time: Column with the event time.
+        where: Rows that count: ``"bytes > 9 and host != 'a'"``, or values by column.
+        time_format: How times are written that are text: ``"%d.%m.%Y %H:%M"``, or ``"iso"``.
+        time_unit: What numeric times count since 1970: ``"s"``, ``"ms"``, ``"us"`` or ``"ns"``.
+        algorithm: Name of the algorithm; by default the one that was fastest in measurements.
+        options: Settings that the algorithm itself defines and checks.
+
+    Of a mapping in ``where``, a row has one of the values in each column. Null matches nothing.
     """
 
     kind: ClassVar[str]
@@ -228,10 +239,13 @@ class Query:
     algorithm: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     where: Mapping[str, Wanted | Sequence[Wanted]] | str = field(default_factory=dict)
+    time_format: str | None = None
+    time_unit: str | None = None
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         KINDS[cls.kind] = cls
+        cls.__doc__ = _with_common_parameters(cls.__doc__)
 
     def __post_init__(self) -> None:
         self._check_window()
@@ -245,6 +259,9 @@ class Query:
             object.__setattr__(self, "by", columns("by", self.by, empty=True))
         if hasattr(self, "keep"):
             object.__setattr__(self, "keep", columns("keep", self.keep, empty=True))
+        form = time_form(self.time, self.time_format, self.time_unit)
+        for name, value in zip(("time", "time_format", "time_unit"), form, strict=True):
+            object.__setattr__(self, name, value)
         for each in self.time.values() if isinstance(self.time, Mapping) else (self.time,):
             column("time", each, optional=True)
         if not isinstance(self.window, CountWindow) and self.time is None:
@@ -254,7 +271,7 @@ class Query:
         if self.algorithm is not None and self.algorithm not in known:
             raise QueryError(
                 f"{self.kind} has no algorithm {self.algorithm!r}{self._over}; "
-                f"choose one of {', '.join(known)} or None"
+                f"choose one of {', '.join(known)} or None{did_you_mean(self.algorithm, known)}"
             )
         self._validate()
         if self.algorithm is not None and not self.answered_by(self.algorithm):
@@ -322,7 +339,7 @@ class Query:
                 more = f"; it belongs to {', '.join(takers)}" if takers else ""
                 raise QueryError(
                     f"{chosen}{_why(self)} has no option {name!r}{more}. The options of {chosen} "
-                    f"are: {', '.join(has) or 'none'}"
+                    f"are: {', '.join(has) or 'none'}{did_you_mean(name, has)}"
                 )
             if name in self.idle_options(vars(self)):
                 raise QueryError(f"the option {name!r} does nothing for this query; leave it out")
@@ -334,6 +351,10 @@ class Query:
 
     def _validate(self) -> None:
         """Check what is particular to this kind of query; raise QueryError if it is invalid."""
+
+    def __dir__(self) -> list[str]:
+        """What is of use to people; the rest is for engines."""
+        return [*(f.name for f in fields(self) if f.init), "fingerprint", "kind", "spec"]
 
     # What engines need from any query ---------------------------------------------------------
 
@@ -368,6 +389,34 @@ class Query:
         return None
 
     @property
+    def most_rows(self) -> int | None:
+        """How many rows an answer may have that also shows what ties with the k-th; else None."""
+        if getattr(self, "ties", None) != "all":
+            return None
+        most: int | None = self.most  # type: ignore[attr-defined]
+        return 10 * self.k if most is None else most  # type: ignore[attr-defined]
+
+    def _validate_ties(self, *others: str) -> None:
+        """Check ``ties`` and ``most``; ``others`` do not go together with all ties."""
+        query: Any = self
+        one_of("ties", query.ties, TIES)
+        counts(self, "most", optional=True)
+        if query.ties != "all":
+            if query.most is not None:
+                raise QueryError("most= does nothing without ties='all'; leave it out")
+            return
+        if query.most is not None and query.most < query.k:
+            raise QueryError(f"most ({query.most}) must be at least k ({query.k})")
+        if self.window.sort == "decay":
+            raise QueryError(
+                "over a DecayWindow values hardly ever tie, so ties='all' is refused; use "
+                "ties='share'"
+            )
+        for name in others:
+            if getattr(self, name) not in (None, False):
+                raise QueryError(f"{name}= and ties='all' do not go together; leave out {name}=")
+
+    @property
     def conditions(self) -> tuple[Node, ...]:
         """What must all hold for a row that counts."""
         return conditions_of(self.where)
@@ -388,11 +437,25 @@ class Query:
         shown = {*self.groups, *self.shown(names), *self.kept}
         return tuple(name for name in names if name in shown)
 
+    @property
+    def window_columns(self) -> tuple[str, ...]:
+        """The columns that say of which window a row of an answer is; an answer begins with them.
+
+        Its corrections are told apart by the last one, if late rows may correct it.
+        """
+        revised = self.window.revise_ticks is not None
+        return (*RESERVED[:2], *([REVISION] if revised else []))
+
+    @property
+    def reserved(self) -> tuple[str, ...]:
+        """Names of answer columns that no input column may have."""
+        return (*self.window_columns, RESERVED[2], *self.extra_columns)
+
     def answer_names(self, seen: Sequence[str] = ()) -> tuple[str, ...]:
         """Names of an answer's columns, for use when their types are not known."""
         rank = RESERVED[2:] if self.ranked else ()
         shown = (*self.shown(seen), *self.extra_columns, *self.kept)
-        names = (*RESERVED[:2], *self.groups, *rank, *shown)
+        names = (*self.window_columns, *self.groups, *rank, *shown)
         return tuple(dict.fromkeys(name for name in names if name is not None))
 
     @property
@@ -428,7 +491,8 @@ class Query:
         given = list(names)
         unknown = [name for name in given if name not in self.sources]
         if unknown:
-            raise SchemaError(f"unknown source {unknown[0]!r}; the query reads {listed}")
+            meant = did_you_mean(unknown[0], self.sources)
+            raise SchemaError(f"unknown source {unknown[0]!r}; the query reads {listed}{meant}")
         missing = [name for name in self.sources if name not in given]
         if whole and missing and (self.needs_mapping or not given):
             raise SchemaError(f"source {missing[0]!r} is missing; the query reads {listed}")
@@ -466,6 +530,37 @@ class Query:
                 del values[each.name]
         text = json.dumps(values, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def parameters_of(doc: str | None) -> dict[str, str]:
+    """What the docstring of a query says of each parameter."""
+    block = cleandoc(doc or "").partition("\nArgs:\n")[2].partition("\n\n")[0]
+    lines = (line.strip().partition(": ") for line in block.splitlines())
+    return {name: text for name, _, text in lines}
+
+
+def _with_common_parameters(doc: str | None) -> str | None:
+    """The docstring of a query, with the parameters that all queries have after its own."""
+    head, mark, rest = cleandoc(doc or "").partition("\nArgs:\n")
+    if not mark:
+        return doc
+    own, gap, prose = rest.partition("\n\n")
+    common = parameters_of(Query.__doc__)
+    more = [f"    {n}: {text}" for n, text in common.items() if f"\n    {n}: " not in f"\n{own}"]
+    return "\n".join([f"{head}{mark}{own}", *more]) + gap + prose
+
+
+class _OrderedSignature:
+    """The signature of a query's class, with its parameters in the order of the docstring."""
+
+    def __get__(self, query: Any, kind: type[Query]) -> Signature:
+        found = signature(kind.__init__)
+        order = ["self", *parameters_of(kind.__doc__), *found.parameters]
+        given = sorted(found.parameters.values(), key=lambda each: order.index(each.name))
+        return found.replace(parameters=given[1:])
+
+
+Query.__signature__ = _OrderedSignature()  # type: ignore[attr-defined]
 
 
 def _default(field: Field[Any]) -> Any:

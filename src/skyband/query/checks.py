@@ -3,37 +3,54 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, time
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from skyband.errors import QueryError
+from skyband.errors import QueryError, did_you_mean
 from skyband.query.expressions import parse_condition
 
 __all__ = [
+    "ISO",
     "TIES",
+    "ColumnNames",
+    "OnBad",
+    "Ties",
     "column",
     "columns",
     "conditions",
     "count",
     "counts",
+    "delimiter",
     "flag",
     "number",
     "one_of",
     "preferences",
+    "time_form",
 ]
 
 
-TIES = ("rank", "share")
-"""How equal values are ranked: every row has a rank of its own, or they share one."""
+ColumnNames: TypeAlias = str | Sequence[str]
+"""The names of one column or of several."""
+OnBad: TypeAlias = Literal["raise", "skip"]
+"""What bad rows do: raise DataError, or be left out and counted."""
+Ties: TypeAlias = Literal["rank", "share", "all"]
+_FORM = {"column", "format", "unit"}
+TIES = ("rank", "share", "all")
+"""How equal values are ranked: every row has a rank of its own, or they share one; with "all", the
+answer also has the rows that tie with the k-th."""
+ISO = "iso"
+"""The ``time_format`` of ISO 8601."""
 
 
 def one_of(name: str, value: object, known: Sequence[str]) -> None:
     """Check that a value is one of the known ones."""
     if value not in known:
-        raise QueryError(f"{name} must be one of {', '.join(known)}, not {value!r}")
+        meant = did_you_mean(value, known)
+        raise QueryError(f"{name} must be one of {', '.join(known)}, not {value!r}{meant}")
 
 
 def flag(name: str, value: object) -> None:
@@ -119,6 +136,13 @@ def counts(query: object, *names: str, optional: bool = False) -> None:
         object.__setattr__(query, name, count(name, getattr(query, name), optional))
 
 
+def delimiter(name: str, value: object) -> str:
+    """Check that a value is one character that may stand between the fields of CSV."""
+    if not isinstance(value, str) or len(value.encode()) != 1 or value in '"\r\n':
+        raise QueryError(f"{name} must be one character, such as ';', not {value!r}")
+    return value
+
+
 def number(name: str, value: object, low: float, high: float, open_low: bool = False) -> None:
     """Check that a value is a finite number within bounds."""
     fits = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
@@ -138,3 +162,25 @@ def preferences(value: Any) -> dict[str, str]:
     if all(wish == "diff" for wish in value.values()):
         raise QueryError("prefer needs at least one column with 'min' or 'max'")
     return dict(value)
+
+
+def time_form(given: Any, written: Any, unit: Any) -> tuple[Any, str | None, str | None]:
+    """Check how times are written: the column, its format and its unit.
+
+    ``{"column": "t", "unit": "s"}`` stands for all three.
+    """
+    if isinstance(given, Mapping) and "column" in given and not set(given) - _FORM:
+        written, unit = given.get("format", written), given.get("unit", unit)
+        given = given["column"]
+    if written is not None and unit is not None:
+        raise QueryError("time_format is for text and time_unit for numbers; give one of them")
+    if written is not None and written != ISO:
+        if not isinstance(written, str) or "%" not in written:
+            raise QueryError(
+                f"time_format must be 'iso' or be written like '%d.%m.%Y %H:%M', not {written!r}"
+            )
+        if re.search(r"(?<![.,])%f", written):
+            raise QueryError(f"time_format takes %f only after a point or a comma, not {written!r}")
+    if unit is not None:
+        one_of("time_unit", unit, ("s", "ms", "us", "ns"))
+    return given, written, unit

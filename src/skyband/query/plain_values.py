@@ -29,8 +29,8 @@ WINDOWS: dict[str, Any] = {
     "landmark": LandmarkWindow,
 }
 """Every kind of window, by its name in a serialised query."""
-_NO_ZONE = ("zone", None)
-"""Not written, so that windows of states from before there were zones are the same."""
+_NOT_GIVEN = (("zone", None), ("revise", None))
+"""Not written, so that windows of states from before there were these are the same."""
 _SIDES = "sides"
 """The name of a window per source in a serialised query."""
 FUNCTION = "a function of your own"
@@ -46,7 +46,7 @@ def plain(name: str, value: Any) -> Any:
     for kind, window in WINDOWS.items():
         if isinstance(value, window):
             given = {f.name: getattr(value, f.name) for f in fields(window) if f.init}
-            return {kind: {n: plain(n, v) for n, v in given.items() if (n, v) != _NO_ZONE}}
+            return {kind: {n: plain(n, v) for n, v in given.items() if (n, v) not in _NOT_GIVEN}}
     if isinstance(value, SideWindows):
         return {_SIDES: {source: plain(name, window) for source, window in value.items()}}
     if isinstance(value, date):

@@ -179,6 +179,10 @@ class History:
                 kept = deque(sorted(kept, key=lambda event: event.order))
             return [kept[i] for i in range(max(0, len(kept) - count), len(kept))]
 
+    def counts(self) -> dict[str, int]:
+        """How many answers of each query are kept."""
+        return {name: len(kept) for name, kept in self._kept.items()}
+
     def first(self) -> list[Event]:
         """The newest answer of each query, by number."""
         with self._lock:

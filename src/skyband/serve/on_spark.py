@@ -22,14 +22,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skyband.answers.changes import changes
+from skyband.answers.tables import last_revisions
 from skyband.data.ipc import table_from, table_to_bytes
 from skyband.errors import EngineError, QueryError, SkybandError
 from skyband.jobs import Job
 from skyband.jobs.report import Report
-from skyband.jobs.sinks.base import REVISION
 from skyband.jobs.stopping import Stop
 from skyband.jobs.world import MACHINE
 from skyband.query import Query
+from skyband.query.base import REVISION
 from skyband.serve.page import Page
 from skyband.serve.payload import text_of
 from skyband.serve.status import ReportedStatus, Schemas
@@ -77,11 +78,12 @@ class SparkPage(Page):
     status: ReportedStatus
 
     def __init__(self, job: Job, schemas: Schemas, folder: Path) -> None:
-        super().__init__(job.queries, schemas, folder, job.on_bad, job.history)
+        super().__init__(job.queries, schemas, folder, job.on_bad, job.history, cards=job.cards)
         self.title = job.name
         self.folder = folder
         self.number = self.history.last
         self.status = ReportedStatus(self.queries, self.schemas)
+        self.status.files = all(each.kind == "files" for each in job.sources.values())
         self.stats = {job.name: _counts(Report(-1, 0))}
         self._last = {name: self._load(name) for name in job.queries}
         """The last answer of each query, in which what moved since is looked up."""
@@ -129,7 +131,8 @@ def windows_of(
     Where windows may be corrected, ``shown`` has the revision of each end that was shown. What a
     correction has changed is not known here.
     """
-    revises = getattr(query.window, "revise", None) is not None
+    revises = query.window.revise_ticks is not None
+    table = last_revisions(table) if revises and table.num_rows else table
     by = ["window_end", *query.groups, *(["rank"] if query.ranked else [])]
     order = pc.sort_indices(table, [(column, "ascending") for column in by])
     table = table.take(order)
@@ -223,7 +226,7 @@ class _Following:
             log.error("the job on Spark stopped: %s", problem)
         else:
             if self.shown is not None:
-                self.shown.status.troubles.append("the job has ended")
+                self.shown.status.finished = True
         finally:
             self.known.set()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
@@ -10,17 +11,25 @@ from typing import Any
 
 import pyarrow as pa
 
+from skyband.answers.units import units_of
 from skyband.embedded.monitor import Monitor
 from skyband.engine.session import ONLY
 from skyband.errors import EngineError
+from skyband.jobs import CardView
 from skyband.jobs.local.posts import PostKeys
 from skyband.query import Query
+from skyband.query.checks import OnBad
 from skyband.serve.history import Event, History
 from skyband.serve.limits import ServiceLimits
 from skyband.serve.payload import WindowAnswer, answer_text, revision_of, text_of
 from skyband.serve.status import ROWS, Schemas, Status
+from skyband.serve.words import asks
+from skyband.window import SideWindows
 
 __all__ = ["Page", "describe"]
+
+_MORE = re.compile(r" \(and [\d,]+ more like it\)$")
+"""Ends a reason: how many rows of the same batch are bad in the same way."""
 
 
 class Page:
@@ -31,11 +40,13 @@ class Page:
         queries: Mapping[str, Query],
         schemas: Schemas,
         folder: Path,
-        on_bad: str = "skip",
+        on_bad: OnBad = "skip",
         history: int = 1_000,
         limits: ServiceLimits | None = None,
+        cards: Mapping[str, CardView] | None = None,
     ) -> None:
         self.limits = limits or ServiceLimits()
+        self.cards = {name: (cards or {}).get(name, CardView()) for name in queries}
         self.queries, self.schemas, self.on_bad = dict(queries), dict(schemas), on_bad
         self.status = Status(self.queries, self.schemas)
         path = folder / "answers"
@@ -46,6 +57,8 @@ class Page:
         stats = Monitor(dict(queries), on_bad).stats()
         self.stats: Mapping[str, Mapping[str, int | float]] = {n: stats[n] for n in queries}
         """The counts of each query; other threads may read it."""
+        self.first_bad: Mapping[str, str | None] = {}
+        """Why the first bad row of each query was, where that is known."""
         self.failure: str | None = None
         """Why the engine stopped, if it did."""
         self.on_answers: Callable[[], None] = lambda: None
@@ -55,6 +68,11 @@ class Page:
     def waiting(self) -> tuple[int, int]:
         """How many requests and bytes wait for the engine."""
         return 0, 0
+
+    @property
+    def state(self) -> str:
+        """``live``, ``finished``, or ``all read`` where more files may come."""
+        return "finished" if self.status.finished else "live"
 
     @property
     def journal_bytes(self) -> int:
@@ -88,6 +106,14 @@ class Page:
         self.history.add(events, self.number)
         if events:
             self.on_answers()
+
+    def bad_rows(self) -> list[dict[str, Any]]:
+        """Of each query that has bad rows: how many of how many, and why the first one was."""
+        return [
+            {"query": name, "bad": int(each["rows_bad"]), "rows": int(each["rows_in"]),
+             "reason": _MORE.sub("", self.first_bad.get(name) or "") or None}
+            for name, each in self.stats.items() if each["rows_bad"]
+        ]  # fmt: skip
 
     def close(self) -> None:
         """Nothing to write down."""
@@ -141,17 +167,28 @@ def _query(service: Page, name: str, query: Query) -> dict[str, Any]:
     ((kind, window),) = spec["window"].items()
     return {
         "name": name,
+        "title": service.cards[name].title or name,
+        "asks": asks(query),
+        "wide": service.cards[name].wide,
+        "units": units_of(query, schema.names, service.cards[name].unit),
         "kind": query.kind,
         "spec": spec,
         "columns": list(schema.names),
         "types": {each.name: str(each.type) for each in schema},
-        "window": {"kind": kind} | window,
+        "window": {"kind": kind, "step": _step(query)} | window,
         "by": list(query.groups),
         "key": [column for column in query.key if column not in query.groups],
         "value": _value(query, schema.names),
         "ranked": query.ranked,
         "positions": service.positions(name),
     }
+
+
+def _step(query: Query) -> float | None:
+    """Seconds from one window to the next; None where times are integers."""
+    window = query.window
+    each = next(iter(window.values())) if isinstance(window, SideWindows) else window
+    return None if getattr(each, "integer", True) else each.panes.slide / 1e6
 
 
 def _value(query: Query, names: list[str]) -> str | None:

@@ -42,7 +42,7 @@ class WindowAnswer(Protocol):
 
 def revision_of(answer: WindowAnswer) -> int | None:
     """How often a window was corrected; None if its query corrects none."""
-    if getattr(answer.query.window, "revise", None) is None:
+    if answer.query.window.revise_ticks is None:
         return None
     return int(getattr(answer, "revision", 0))
 

@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -64,7 +65,8 @@ class Service(Page):
     def _begin(self, job: Job, limits: ServiceLimits) -> None:
         schemas = {name: _columns(self.job, name) for name in self.job.sources}
         folder = self.job.checkpoint.folder
-        super().__init__(job.queries, schemas, folder, job.on_bad, job.history, limits)
+        super().__init__(job.queries, schemas, folder, job.on_bad, job.history, limits, job.cards)
+        self.status.files = all(each.kind == "files" for each in job.sources.values())
         self.keys = self.job.keys
         self.number = self.job.answers
         self.history.expect(self.number)
@@ -75,12 +77,20 @@ class Service(Page):
         self.history.expect(self.number)
         if self.job.renumbered:  # a page that comes back starts with the newest answers
             self.history.skip(self.number)
-        self.stats = self.job.stats
+        self.stats, self.first_bad = self.job.stats, self.job.first_bad
 
     @property
     def waiting(self) -> tuple[int, int]:
         """How many requests and bytes wait for the engine."""
         return self.inbox.waiting
+
+    @property
+    def state(self) -> str:
+        """``live``, ``finished``, or ``all read`` where more files may come."""
+        if self.status.finished or not (self.status.files and self.job.idle):
+            return super().state
+        paths = (str(each["path"]) for each in self.job.job.sources.values())
+        return "finished" if all(Path(path).is_file() for path in paths) else "all read"
 
     @property
     def journal_bytes(self) -> int:
@@ -113,7 +123,7 @@ class Service(Page):
             for _ in self.job.steps(lambda: self._closing):
                 pass
             if not self._closing:
-                self.status.troubles.append("the job has ended")
+                self.status.finished = True
         except Exception as problem:  # noqa: BLE001  (/healthz reports it)
             # Memory may be ahead of the disk, so only a restart helps.
             told = f"the engine stopped ({type(problem).__name__}: {problem}); restart it"
@@ -142,7 +152,7 @@ class Service(Page):
         events: list[Event] = []
         for outcome in outcomes:
             events += self._events(outcome.answers)
-        self.stats = stats
+        self.stats, self.first_bad = stats, self.job.first_bad
         self.history.add(events, self.number)
         if events:
             self.on_answers()

@@ -62,7 +62,7 @@ def serve_job(
         _serve(
             shown or Service(job, ServiceLimits()),
             kinds,
-            job.name,
+            job.title or job.name,
             taken,
             host,
             names,

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from skyband.data.columns import plain
 from skyband.data.time_axis import TimeAxis
+from skyband.data.time_forms import TimeForm
 from skyband.engine.session import ONLY
 from skyband.jobs.report import Report
 from skyband.query import Query
@@ -46,6 +47,11 @@ class Status:
         """What ended or went wrong for good, in plain words."""
         self.failure: str | None = None
         """Why rows that should come will not, if that is so."""
+        self._forms: dict[str, TimeForm | None] = {}
+        self.finished = False
+        """Whether all there is was read, and nothing more is waited for."""
+        self.files = False
+        """Whether all rows are read from files: then it is no trouble that no more come."""
         self._axes = {source: self._axis(source) for source in schemas}
         self._rates: deque[tuple[float, int]] = deque()
         self._lock = Lock()
@@ -58,8 +64,9 @@ class Status:
             if reads and isinstance(query.window, (TimeWindow, SideWindows)):
                 name = query.time_of(source or None)
                 assert name is not None
-                kind = self.schemas[source].field(name).type
-                return TimeAxis(name, kind, query.window)
+                kind, form = self.schemas[source].field(name).type, TimeForm.of_query(query)
+                self._forms[source] = form
+                return TimeAxis(name, form.type_of(name, kind) if form else kind, query.window)
         return None
 
     # Kept by the engine --------------------------------------------------------------------------
@@ -69,7 +76,9 @@ class Status:
         axis, now = self._axes[source], time.monotonic()
         greatest = None
         if axis is not None and table.num_rows:
-            ticks = axis.ticks(plain(table[axis.name]).drop_null())
+            times, form = plain(table[axis.name]), self._forms[source]
+            times = times if form is None else form.read(axis.name, times)
+            ticks = axis.ticks(times.drop_null())
             near = ticks if axis.integer else ticks[ticks <= latest]
             greatest = int(near.max()) if len(near) else None
         with self._lock:
@@ -157,7 +166,7 @@ class Status:
     def _silence(self) -> list[str]:
         now = time.monotonic()
         last = max(self.heard.values(), default=self._began)
-        if now - last <= _QUIET:
+        if self.finished or self.files or now - last <= _QUIET:
             return []
         return [f"no rows {f'for {now - last:.0f} s' if self.heard else 'since the start'}"]
 

@@ -10,8 +10,7 @@ import pyarrow as pa
 from skyband.arrays import Ints
 from skyband.contract.runs import Part, Runs
 from skyband.data.columns import native_dtype, to_numpy
-from skyband.data.keys import hash_columns
-from skyband.data.order import order_by_value, sortable
+from skyband.data.order import id_ranks, order_by_value, sortable
 from skyband.data.retained_rows import RetainedRows
 from skyband.kernels.borrow import frozen
 from skyband.kernels.sorting import sort_runs
@@ -69,31 +68,25 @@ def _value_ranks(columns: list[pa.Array], rows: int) -> Ints:
     """The rank of each row by its values, left to right, ascending; equal rows share a rank."""
     if not columns or not rows:
         return np.zeros(rows, np.int64)
-    numbers = _numbers(columns)
-    if numbers is None:
-        order, values = order_by_value(columns), hash_columns(columns).view(np.int64)[None]
-    else:
-        order, values = np.lexsort(numbers[::-1]), numbers
-    ordered = values[:, order]
+    numbers = np.stack([_numbers(column) for column in columns])
+    order = np.lexsort(numbers[::-1])
+    ordered = numbers[:, order]
     ranks = np.zeros(rows, np.int64)
     ranks[order[1:]] = np.cumsum((ordered[:, 1:] != ordered[:, :-1]).any(axis=0))
     return ranks
 
 
-def _numbers(columns: list[pa.Array]) -> Ints | None:
-    """Integers in the order of each column's values; None if a column is not purely numeric.
-
-    Sorting integers is far faster than sorting a table, and a window has few rows.
-    """
-    found = np.empty((len(columns), len(columns[0])), np.int64)
-    for at, column in enumerate(columns):
-        if column.null_count or native_dtype(column.type) is None:
-            return None
+def _numbers(column: pa.Array) -> Ints:
+    """Integers in the order of a column's values, as those are faster to sort than a table."""
+    if isinstance(column, pa.ExtensionArray):
+        column = column.storage
+    if pa.types.is_null(column.type):
+        return np.zeros(len(column), np.int64)
+    if not column.null_count and native_dtype(column.type) is not None:
         values = to_numpy(column)
-        if values.dtype.kind == "f" and np.isnan(values).any():
-            return None
-        found[at] = sortable(values)
-    return found
+        if values.dtype.kind != "f" or not np.isnan(values).any():
+            return sortable(values)
+    return id_ranks(column)
 
 
 def ranks_by_value(store: RetainedRows, slots: Ints) -> Ints:

@@ -34,7 +34,6 @@ from skyband.data.keys import hash_columns, shards_of
 from skyband.data.retained_rows import RetainedRows
 from skyband.errors import SchemaError
 from skyband.panes import SidePanes
-from skyband.query.base import RESERVED
 from skyband.query.skyline import SkylineJoin
 from skyband.skyline.base import finished, ranks_by_value
 from skyband.skyline.points import Preferences, value_tests
@@ -107,10 +106,11 @@ class JoinSynopsis(Synopsis[SkylineJoin]):
         ]
         joined = [*self.on, *shown[0].values(), *shown[1].values()]
         for name in joined:
-            if joined.count(name) > 1 or name in RESERVED:
+            reserved = self.query.reserved
+            if joined.count(name) > 1 or name in reserved:
                 raise SchemaError(
                     f"the answer would have column {name!r} twice (a name that both sides have "
-                    f"becomes side_column; reserved: {', '.join(RESERVED)}); rename an input column"
+                    f"becomes side_column; reserved: {', '.join(reserved)}); rename an input column"
                 )
         prefer = self.query.prefer
         for name in prefer:

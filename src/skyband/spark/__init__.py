@@ -3,6 +3,7 @@
     from skyband.spark import files, rank
     rank(df, sb.TopK(...))          # a DataFrame of answers, streaming or batch as df is
     rank(files(spark, "flows/*.parquet"), sb.TopK(...))    # files that the workers read themselves
+    sql(spark, "SELECT ...", flows=df)                     # a query in SQL
 
 Importing this package needs no Spark; calling what is in it does.
 
@@ -18,16 +19,17 @@ from typing import Any
 
 from skyband.query.base import Query
 from skyband.query.board import Board
+from skyband.query.checks import OnBad
 from skyband.spark.sessions import require_packages
 
-__all__ = ["files", "rank", "session", "split"]
+__all__ = ["files", "rank", "session", "split", "sql"]
 
 
 def rank(
     df_or_mapping: Any,
     query: Query | Board,
     shards: int | None = None,
-    on_bad: str = "raise",
+    on_bad: OnBad = "raise",
     changes: bool | Sequence[str] = False,
     bounds: bool = False,
     total: bool = False,
@@ -54,6 +56,19 @@ def rank(
 
     settings = {"shards": shards, "on_bad": on_bad, "changes": changes, "bounds": bounds}
     return ranked(df_or_mapping, query, **settings, total=total)
+
+
+def sql(spark: Any, text: str, /, **dataframes: Any) -> Any:
+    """The answers of a statement as a DataFrame with the columns of SELECT, in their order.
+
+    ``dataframes`` gives the table of the statement by its name: a DataFrame, streaming or not, or
+    ``files(...)``. Without it, the table or view of that name in the catalog is read. What a
+    statement may be is in docs/sql.md.
+    """
+    require_packages()
+    from skyband.spark.ranking import ranked_sql
+
+    return ranked_sql(spark, text, dataframes)
 
 
 def split(batch: Any, board: Board) -> dict[str, Any]:

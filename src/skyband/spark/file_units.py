@@ -27,7 +27,8 @@ from skyband.data.csv_records import CsvForm, cut_at_record, infer_csv, read_csv
 from skyband.data.json_records import read_records
 from skyband.data.letters import RAW, REASON, UNREAD
 from skyband.data.text_types import TYPES, time_type
-from skyband.embedded.sources import READERS, read_json, sound
+from skyband.embedded.sources import format_of, read_json, sound
+from skyband.embedded.text_files import ending_of
 from skyband.spark.locations import open_location
 from skyband.spark.parcels import schema_of
 from skyband.spark.worker_read import as_held, spark_types
@@ -42,7 +43,6 @@ UNIT_BYTES = 32 << 20
 BLOCK_BYTES = 8 << 20
 """Text is read in blocks of about this size."""
 BATCH_ROWS = 1 << 17
-_ENDINGS = {".gz", ".bz2", ".zst", ".lz4"}
 Batches = Iterator[pa.RecordBatch]
 _PROBLEMS = (pa.ArrowException, OSError, ValueError, EOFError)
 
@@ -62,17 +62,11 @@ class FileForm:
         """The format of a file."""
         if self.format is not None:
             return self.format
-        return READERS.get(_ending(uri), "parquet")
+        return format_of(PurePosixPath(uri)) or "parquet"
 
     def csv_of(self, uri: str) -> CsvForm:
-        tabs = self.csv.delimiter is None and _ending(uri) == ".tsv"
+        tabs = self.csv.delimiter is None and ending_of(PurePosixPath(uri)) == ".tsv"
         return replace(self.csv, delimiter="\t") if tabs else self.csv
-
-
-def _ending(uri: str) -> str:
-    name = PurePosixPath(uri)
-    ending = name.suffix.lower()
-    return PurePosixPath(name.stem).suffix.lower() if ending in _ENDINGS else ending
 
 
 # Units of work ------------------------------------------------------------------------------------

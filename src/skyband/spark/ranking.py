@@ -42,8 +42,18 @@ from skyband.spark.processor import ANSWERED_DDL, BucketProcessor
 from skyband.spark.sessions import advise_partitions, check_session, outside_of_functions
 from skyband.spark.summarise import NOTHING, PACKED_DDL, summariser
 from skyband.spark.worker_read import WorkerRead, arrow_schema
+from skyband.sql.statement import WHOLE, read_statement
 
-__all__ = ["carried_of", "packed_answers", "plan_of", "ranked", "spark_schema", "split_board"]
+__all__ = [
+    "at_once",
+    "carried_of",
+    "packed_answers",
+    "plan_of",
+    "ranked",
+    "ranked_sql",
+    "spark_schema",
+    "split_board",
+]
 
 _KEY = ("label", "bucket", "shard")
 _NONE: Mapping[str, CarriedColumns] = {}
@@ -67,6 +77,39 @@ def ranked(df_or_mapping: Any, query: Query | Board, **settings: Any) -> Any:
         return _batch(frames, plan, schema)
     advise_partitions(session, plan.keys)
     return packed_answers(frames, plan).mapInArrow(rows_unpacker(plan), schema)
+
+
+def ranked_sql(session: Any, text: str, frames: Mapping[str, Any]) -> Any:
+    """The implementation of ``skyband.spark.sql``."""
+    name = read_statement(text).table
+    if list(frames) not in ([], [name]) or not (frames or session.catalog.tableExists(name)):
+        given = ", ".join(frames) or "nothing"
+        raise SchemaError(
+            f"the statement reads table {name!r}, which is no table of the catalog; give "
+            f"{name}=..., not {given}"
+        )
+    frame = frames[name] if frames else session.table(name)
+    statement = read_statement(text, frame.schema.names, not frame.isStreaming)
+    whole = statement.query.time == WHOLE
+    answers = ranked(at_once(frame) if whole else frame, statement.query)
+    chosen = [F.col(_quoted(column)).alias(shown) for column, shown in statement.columns]
+    return answers.select(*chosen)
+
+
+def at_once(frame: Any) -> Any:
+    """A DataFrame with a time column that has one value."""
+    if frame.isStreaming:
+        raise QueryError(
+            "a stream has no end, so it needs a window; say how often it is answered: "
+            "FROM LANDMARK(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)"
+        )
+    if isinstance(frame, WorkerRead):
+        raise QueryError("a statement without a window takes DataFrames; use spark.read")
+    return frame.withColumn(WHOLE, F.lit(0).cast("bigint"))
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
 
 
 def packed_answers(
@@ -136,6 +179,11 @@ def _query_plan(
         )
     (is_streaming,) = streaming
     check_window(query, is_streaming)
+    if is_streaming and query.window.revise_ticks is not None and (shards or 1) > 1:
+        raise EngineError(
+            "a stream on Spark corrects answers in one shard only, because a late row comes to one "
+            "shard and changes the answers of all: leave out shards=, or revise="
+        )
     kinds = asked_changes("changes", changes)
     if total:
         _check_total(query, bool(kinds), is_streaming)
@@ -185,12 +233,18 @@ def _check_alike(queries: Mapping[str, Query], sources: list[Any]) -> None:
                 continue  # no query reads it, which is an error when the query is bound
             if len(queries) == 1 or (source is not None and not query.sources):
                 continue
-            time, wanted = query.time_of(source), queries[first].time_of(source)
+            time, wanted = (
+                (each.time_of(source), each.time_format, each.time_unit)
+                for each in (query, queries[first])
+            )
             if time != wanted:
+                times = f"time={time[0]!r} and query {first!r} has time={wanted[0]!r}"
+                if time[0] == wanted[0]:
+                    times = f"another time_format or time_unit than query {first!r}"
                 raise EngineError(
-                    f"query {name!r} has time={time!r} and query {first!r} has time={wanted!r}: on "
-                    "Spark all queries of a board read one time column per source, because a "
-                    "Spark query has one watermark; rank this query by itself"
+                    f"query {name!r} has {times}: on Spark all queries of a board read one time "
+                    "column per source, because a Spark query has one watermark; rank this query "
+                    "by itself"
                 )
 
 

@@ -6,7 +6,7 @@ loads its classes by name.
 
 from __future__ import annotations
 
-from skyband.query.topk import TopK, algorithm_for
+from skyband.query.topk import ALL_TIES, TopK, algorithm_for
 
 __all__ = ["choose"]
 
@@ -17,6 +17,8 @@ def choose(query: TopK) -> str:
     A query with ``epsilon`` could use "pabf", but in our measurements the exact algorithm is faster
     (docs/internals/decisions/0006-pabf-levels.md), so an approximate answer would save no time.
     """
+    if query.ties == "all" and query.window.sort == "sized":
+        return ALL_TIES[query.distinct is not None]
     if query.distinct is not None:
         return algorithm_for(query.distinct, query.window.sort)
     return "skyband" if query.window.sort == "sized" else query.window.sort

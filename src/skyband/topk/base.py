@@ -7,7 +7,7 @@ sorted by id, then by the hash of the kept columns, so that kernels can break ti
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -26,7 +26,7 @@ from skyband.contract.checks import (
     plain_key,
 )
 from skyband.contract.rows import Faults, Rows
-from skyband.contract.runs import Part, Runs, expand, offsets_of
+from skyband.contract.runs import MORE, Part, Runs, expand, offsets_of, with_ties
 from skyband.contract.synopsis import Synopsis
 from skyband.data.columns import output_type
 from skyband.data.keys import hash_kept
@@ -56,6 +56,8 @@ class TopKSynopsis(Synopsis[TopK]):
         super().__init__(query)
         self.limit = ALL if self.keeps_all else query.k
         self.counting = isinstance(query.window, CountWindow)
+        self.most = query.most_rows
+        """How many rows an answer may have, if it also shows what ties with the k-th row."""
         self.pruner: BatchPruner | None = None
         """Drops rows of long batches that no window can show, if the algorithm has one."""
 
@@ -107,6 +109,8 @@ class TopKSynopsis(Synopsis[TopK]):
             "key": sortable(score[positions], self.query.largest),
             "tie": rows.ties(positions, offsets),
         }
+        if self.most is not None:
+            columns[MORE] = np.zeros(len(positions), np.int64)
         columns |= {f"shown:{name}": rows.take(name, positions) for name in self._payload}
         return rows.runs({"rows": self._settled(Part(offsets, columns))})
 
@@ -117,6 +121,8 @@ class TopKSynopsis(Synopsis[TopK]):
         """Positions of each run's best k rows and of rows tied with the k-th; their offsets."""
         if len(rows.offsets) == 2 and len(rows) <= self.limit and not rows.offsets[0]:
             return np.arange(len(rows)), rows.offsets
+        if self.most is not None:
+            tie = np.zeros(len(score), np.int64)  # then all that ties with the k-th is selected
         chosen = None if self.pruner is None else self.pruner.of(rows, score, tie)
         if chosen is not None:
             return chosen
@@ -128,17 +134,23 @@ class TopKSynopsis(Synopsis[TopK]):
 
     def _best(self, part: Part) -> Part:
         """The best k rows of each run."""
+        if self.most is not None:
+            return self._first_in_order(part)
         positions, offsets = select_runs(part["key"], part["tie"], part.offsets, self.limit, True)
         return self._settled(part.rows(positions, offsets))
 
     def _first_in_order(self, part: Part) -> Part:
         """The best k rows of each run, best first."""
         order = self._order(part, np.repeat(np.arange(len(part.lengths)), part.lengths))
+        if self.most is not None:
+            return with_ties(part.rows(order, part.offsets), "key", self.query.k, self.most)
         lengths = np.minimum(part.lengths, self.query.k)
         return part.rows(order[expand(part.offsets[:-1], lengths)], offsets_of(lengths))
 
     def _settled(self, part: Part) -> Part:
         """Sort tied rows, so that position decides every tie, and cut each run to k rows."""
+        if self.most is not None:
+            return self._first_in_order(part)
         if self.counting or len(part) < 2:
             return part
         tied = np.flatnonzero(sort_runs(part["key"], part["tie"], part.offsets)[1])
@@ -159,10 +171,20 @@ class TopKSynopsis(Synopsis[TopK]):
         if len(partials) > 1:
             runs = runs.ordered().united()
             part = runs.parts["rows"].resorted(np.arange(len(runs)), self._order)
-            runs = runs.with_parts(rows=part.first_rows(self.query.k))
+            if self.most is None:
+                part = part.first_rows(self.query.k)
+            else:
+                part = with_ties(part, "key", self.query.k, self.most)
+            runs = runs.with_parts(rows=part)
         part = runs.parts["rows"]
+        scalars = {} if self.most is None else {"bound:cut": part.sums(MORE)}
         columns = {field.name: self._shown(part, field) for field in self.output()}
-        return Runs(runs.stamp, runs.group, {"rows": Part(part.offsets, columns)})
+        return Runs(runs.stamp, runs.group, {"rows": Part(part.offsets, columns)}, scalars)
+
+    @property
+    def bounds(self) -> Mapping[str, Any]:
+        """An answer without rows leaves none out."""
+        return {} if self.most is None else {"cut": 0}
 
     def _shown(self, part: Part, field: pa.Field) -> pa.Array:
         query = self.query

@@ -8,17 +8,17 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from skyband.arrays import Hashes, Ints, Mask, Saved, State
+from skyband.arrays import Ints, Mask, Saved, State
 from skyband.contract.rows import Rows, Windows
 from skyband.contract.runs import Part, Runs, offsets_of
 from skyband.data.flat_state import Form, Forms, require
-from skyband.data.keys import hash_kept
+from skyband.data.keys import best_of_each
 from skyband.data.order import sortable
 from skyband.kernels.borrow import frozen
 from skyband.kernels.select import select_runs
 from skyband.query.topk import TopK
 from skyband.topk.base import ALL
-from skyband.topk.distinct import DistinctTopK
+from skyband.topk.distinct import DistinctTopK, group_windows
 from skyband.topk.kernels import distinct as kernel
 from skyband.topk.kernels.distinct import NewIds, fold_distinct
 from skyband.topk.payload import Payload
@@ -121,7 +121,7 @@ class SkybandDistinct(DistinctTopK):
     def start(self) -> None:
         self.payload = self._new_payload()
 
-    def _rule(self, key: Ints, tie: Ints) -> Sequence[Ints]:
+    def _rule(self, key: Ints, tie: Ints) -> tuple[Ints, Ints]:
         return key, tie
 
     # Rows -------------------------------------------------------------------------------------
@@ -132,13 +132,10 @@ class SkybandDistinct(DistinctTopK):
 
         def search(runs: Ints, look: int) -> tuple[Part, Mask]:
             positions, cuts = rows.best(score, runs, look, self.query.largest)
-
-            def kept(at: Ints) -> Hashes:
-                return hash_kept([rows.take(name, positions[at]) for name in keep])
-
+            kept = (rows.take(name, positions) for name in keep)
             key = sortable(score[positions], self.query.largest)
             hashes, ties = self.ids(rows, positions), rows.ties(positions, cuts, runs)
-            chosen, offsets = self.one_each(key, ties, hashes, cuts, kept if keep else None)
+            chosen, offsets = best_of_each(hashes, self._rule(key, ties), kept, cuts)
             columns: dict[str, Any] = {"key": key, "tie": ties, "hash": hashes}
             columns = {name: column[chosen] for name, column in columns.items()}
             shown = positions[chosen]
@@ -171,7 +168,7 @@ class SkybandDistinct(DistinctTopK):
             frozen(np.asarray(runs["hash"]).view(np.int64)), frozen(runs["slot"]),
         )  # fmt: skip
         groups = max(len(self.starts) - 1, int(panes.group.max(initial=-1)) + 1)
-        asked, numbers = self.asked(windows, groups)
+        asked, numbers = group_windows(windows, groups)
         self.rows, self.starts, rows, told = fold_distinct(
             frozen(self.rows), frozen(self.starts), groups, self.query.k, pushed, asked
         )
@@ -214,7 +211,8 @@ class SkybandDistinct(DistinctTopK):
 
     def _of_each(self, part: Part) -> Part:
         """The best row of each id; rows that differ only in kept columns are equal here."""
-        found = self.one_each(part["key"], part["tie"], part["hash"], part.offsets, None)
+        keys = self._rule(part["key"], part["tie"])
+        found = best_of_each(part["hash"], keys, (), part.offsets)
         return part.rows(*found)
 
     def partial(self, first: int, end: int, group: int | None = None) -> Runs:

@@ -15,17 +15,27 @@ import pyarrow as pa
 
 from skyband.arrays import Hashes, Ints
 from skyband.contract.rows import Rows, Windows
-from skyband.contract.runs import Part, offsets_of, pick
-from skyband.data.keys import KeyIndex, hash_array, hash_kept, owned_keys, shards_of
-from skyband.data.order import id_ranks, scores_of, winners
+from skyband.contract.runs import Part, Runs
+from skyband.data.keys import best_of_each, hash_array, shards_of
+from skyband.data.order import id_ranks, scores_of, sortable
 from skyband.kernels.borrow import frozen
-from skyband.query.topk import TopK
 from skyband.topk.base import TopKSynopsis
 from skyband.topk.kernels.distinct import GroupWindows
 
-__all__ = ["DistinctTopK"]
+__all__ = ["DistinctTopK", "group_windows"]
 
 _NONE = np.zeros(0, np.int64)
+
+
+def group_windows(windows: Windows, groups: int) -> tuple[GroupWindows, Ints]:
+    """Windows as kernels take them, and their numbers."""
+    first, end, number = windows.first, windows.end, windows.number
+    if windows.group is None:
+        return GroupWindows(frozen(first), frozen(end), frozen(_NONE), True), number
+    order = np.lexsort((number, windows.group))
+    cuts = np.searchsorted(windows.group[order], np.arange(groups + 1))
+    asked = GroupWindows(frozen(first[order]), frozen(end[order]), frozen(cuts), False)
+    return asked, number[order]
 
 
 class DistinctTopK(TopKSynopsis):
@@ -33,16 +43,11 @@ class DistinctTopK(TopKSynopsis):
 
     many_groups = True
 
-    def __init__(self, query: TopK) -> None:
-        super().__init__(query)
-        self._likely = 0
-        """How many ids the last batch had, so that the next one's table need not grow."""
-
     def shard(self, source: str, batch: pa.RecordBatch, shards: int) -> Ints:
         return shards_of([batch.column(self.query.id)], shards)
 
     @abstractmethod
-    def _rule(self, key: Ints, tie: Ints) -> Sequence[Ints]:
+    def _rule(self, key: Ints, tie: Ints) -> tuple[Ints, Ints]:
         """What decides which row of an id counts: the greatest of these, one after another."""
 
     def ids(self, rows: Rows, positions: Ints | None = None) -> Hashes:
@@ -53,32 +58,22 @@ class DistinctTopK(TopKSynopsis):
         hashes = hash_array(rows.batch.column(self.query.id))
         return hashes if rows.index is None else hashes[rows.index]
 
-    def one_each(
-        self, key: Ints, tie: Ints, hashes: Hashes, offsets: Ints, kept: Any
-    ) -> tuple[Ints, Ints]:
-        """Positions of the row that counts of each (run, id), run by run, and their offsets.
+    def summarise(self, rows: Rows) -> Runs:
+        hashes, kept = self.ids(rows), map(rows.arrow, self.query.keep)
+        key = sortable(rows.numpy(self.query.score), self.query.largest)
+        keys = self._rule(key, rows.tie)
+        positions, offsets = best_of_each(hashes, keys, kept, rows.offsets)
+        columns: dict[str, Any] = {
+            "key": key[positions],
+            "tie": rows.tie[positions],
+            "hash": hashes[positions],
+        }
+        columns |= {f"shown:{name}": rows.take(name, positions) for name in self._payload}
+        return rows.runs({"rows": Part(offsets, columns)})
 
-        ``kept`` gives the hashes of the kept columns at some positions.
-        """
-        runs = len(offsets) - 1
-        index = KeyIndex(expected=min(len(hashes), self._likely))
-        keys = hashes if runs == 1 else owned_keys(hashes, np.arange(runs), offsets)
-        codes = index.encode(keys).codes
-        self._likely = len(index)
-        chosen = winners(codes, len(index), self._rule(key, tie), kept)
-        # Codes follow the order of the rows, so those of one run are next to each other.
-        run = np.searchsorted(offsets, chosen, side="right") - 1
-        return chosen, offsets_of(np.bincount(run, minlength=runs))
-
-    def asked(self, windows: Windows, groups: int) -> tuple[GroupWindows, Ints]:
-        """Windows as kernels take them, and their numbers."""
-        first, end, number = windows.first, windows.end, windows.number
-        if windows.group is None:
-            return GroupWindows(frozen(first), frozen(end), frozen(_NONE), True), number
-        order = np.lexsort((number, windows.group))
-        cuts = np.searchsorted(windows.group[order], np.arange(groups + 1))
-        asked = GroupWindows(frozen(first[order]), frozen(end[order]), frozen(cuts), False)
-        return asked, number[order]
+    def combine(self, runs: Runs) -> Runs:
+        runs = runs.united()
+        return runs.with_parts(rows=self.united(runs.parts["rows"]))
 
     def position_in(self, part: Part, key: Sequence[pa.Array]) -> tuple[int, Any, int] | None:
         """The position of an id among rows of one group, one per id, in any order."""
@@ -89,26 +84,23 @@ class DistinctTopK(TopKSynopsis):
             return None
         keys, ties = part["key"], part["tie"]
         mine, own = keys[at[0]], ties[at[0]]
-        better = (keys > mine) | ((keys == mine) & (ties > own))
+        better = keys > mine
+        kind = self.output().field(self.query.score).type
+        value = scores_of(keys[at[:1]], kind, self.query.largest)[0].as_py()
+        if self.query.tied_by is not None:
+            return int(better.sum()) + 1, value, len(part)
+        better |= (keys == mine) & (ties > own)
         tied = np.flatnonzero((keys == mine) & (ties == own))
         some = part.rows(tied, np.array([0, len(tied)]))
         ids = some.columns.get(f"shown:{self.query.id}")
         order = np.argsort(id_ranks(ids), kind="stable") if ids is not None else np.zeros(1, int)
         place = int(np.flatnonzero(tied[order] == at[0])[0])
-        kind = self.output().field(self.query.score).type
-        value = scores_of(keys[at[:1]], kind, self.query.largest)[0].as_py()
         return int(better.sum()) + place + 1, value, len(part)
 
     def united(self, part: Part) -> Part:
         """One row per id of each run, in runs that were joined."""
         if not len(part):
             return part
-        keep = self.query.keep
-
-        def kept(positions: Ints) -> Hashes | None:
-            return hash_kept([pick(part[f"shown:{name}"], positions) for name in keep])
-
-        found = self.one_each(
-            part["key"], part["tie"], part["hash"], part.offsets, kept if keep else None
-        )
-        return part.rows(*found)
+        kept = (part[f"shown:{name}"] for name in self.query.keep)
+        keys = self._rule(part["key"], part["tie"])
+        return part.rows(*best_of_each(part["hash"], keys, kept, part.offsets))

@@ -6,16 +6,15 @@ The order of two rows never changes there, so for ``distinct="best"`` k ids per 
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
 
-from skyband.arrays import Hashes, Ints, Mask
+from skyband.arrays import Hashes, Ints
 from skyband.contract.accumulated import Accumulated
 from skyband.contract.rows import Rows
 from skyband.contract.runs import Part, Runs
-from skyband.data.keys import KeyIndex, hash_array, owned_keys, shards_of
+from skyband.data.keys import best_of_each, hash_array, shards_of
+from skyband.kernels.select import select_runs
 from skyband.query.topk import TopK
 from skyband.topk.base import ALL, TopKSynopsis
 from skyband.topk.decay import DecayedRows
@@ -26,7 +25,7 @@ __all__ = ["DecayedIds", "LandmarkIds"]
 class _Ids(Accumulated, TopKSynopsis):
     """One row per id in every summary and in the state. Exact.
 
-    Cost: a sort of the rows of each pane, and of the groups of the state that have rows in it.
+    Cost: one pass over the rows of each pane and of the groups of the state that have rows in it.
     State: k ids per group for "best", all ids for "latest".
     """
 
@@ -43,34 +42,39 @@ class _Ids(Accumulated, TopKSynopsis):
 
     def _best(self, part: Part) -> Part:
         """The row that counts of each id; for "best" only those of the best k ids of each run."""
-        return _cut(part, *self._ranked(part)) if len(part) else part
+        if not len(part):
+            return part
+        latest, rank, tie = self.query.distinct == "latest", self._rank(part), part["tie"]
+        kept = (part[f"shown:{name}"] for name in self.query.keep)
+        keys = (tie, rank) if latest else (rank, tie)
+        rows, offsets = best_of_each(self._ids(part), keys, kept, part.offsets)
+        part = part.rows(rows, offsets)
+        return part if latest else self._first_ids(part, rank[rows])
+
+    def _first_ids(self, part: Part, rank: Ints, answered: bool = False) -> Part:
+        """The best k rows of each run, best first, if there is one row per id."""
+        tie = part["tie"] if self.most is None else np.zeros(len(part), np.int64)
+        some = part.rows(*select_runs(rank, tie, part.offsets, self.query.k, True))
+        return self._first_in_order(some) if self.most is None or answered else some
+
+    def _settled(self, part: Part) -> Part:
+        """If ties are shown, all are kept: an id that was cut may come again."""
+        return part if self.most is not None else super()._settled(part)
+
+    def _rank(self, part: Part) -> Ints:
+        """Integers in the order of the rows of each run, greater is better; times break ties."""
+        return np.asarray(part["key"])
 
     def _ids(self, part: Part) -> Hashes:
         same = self.query.id == self.query.score
         return hash_array(pa.array(part["key"]) if same else part[f"shown:{self.query.id}"])
 
-    def _ranked(self, part: Part) -> tuple[Ints, Mask]:
-        """The rows of each run, best (or latest) first, and which of them count."""
-        run = np.repeat(np.arange(len(part.lengths)), part.lengths)
-        order: Any = self._order(part, run)
-        if self.query.distinct == "latest":
-            turn = np.lexsort((np.arange(len(order)), ~part["tie"][order], run[order]))
-            order = order[turn]
-        keys = owned_keys(self._ids(part), np.arange(len(part.lengths)), part.offsets)
-        first = np.zeros(len(part), np.bool_)
-        first[KeyIndex(expected=len(keys)).encode(keys[order]).fresh_rows] = True
-        if self.query.distinct == "best":
-            ids = np.cumsum(first)
-            before = np.append(0, ids)[part.offsets[:-1]]
-            first &= ids - np.repeat(before, part.lengths) <= self.query.k
-        return order, first
-
     def read(self, kept: Runs, end: int) -> Runs:
         live = super().read(kept, end)
-        if self.query.distinct == "best" or not len(live):
+        if (self.query.distinct == "best" and self.most is None) or not len(live):
             return live
-        part = live.parts["rows"].resorted(np.arange(len(live)), self._order)
-        return live.with_parts(rows=part.first_rows(self.query.k))
+        part = live.parts["rows"]
+        return live.with_parts(rows=self._first_ids(part, self._rank(part), answered=True))
 
 
 class LandmarkIds(_Ids):
@@ -103,6 +107,9 @@ class DecayedIds(_Ids, DecayedRows):
             return DecayedRows.shard(self, source, batch, shards)
         return super().shard(source, batch, shards)
 
+    def _rank(self, part: Part) -> Ints:
+        return self.decay.keys(self._scores(part), part["tie"], part.offsets)
+
     def _remembered(self, kept: Runs, end: int) -> Runs:
         part = kept.part("rows")
         if self.query.distinct == "best" or not len(part):
@@ -110,11 +117,6 @@ class DecayedIds(_Ids, DecayedRows):
         alive = self.decay.alive(part["tie"], self.decay.panes.pane_start(end))
         if alive.all():
             return kept
-        kept = kept.with_parts(rows=_cut(part, np.arange(len(part)), alive))
+        ends = np.append(0, np.cumsum(alive))[part.offsets]
+        kept = kept.with_parts(rows=part.rows(np.flatnonzero(alive), ends))
         return kept.take(kept.parts["rows"].lengths > 0)
-
-
-def _cut(part: Part, order: Ints, chosen: Mask) -> Part:
-    """Some rows of each run, in this order."""
-    ends = np.append(0, np.cumsum(chosen))[part.offsets]
-    return part.rows(order[chosen], ends)

@@ -9,17 +9,16 @@ import numpy as np
 import pyarrow as pa
 
 from skyband.arrays import Array, Codes, Hashes, Ints, Saved, State, grown
-from skyband.contract.rows import Rows, Windows
+from skyband.contract.rows import Windows
 from skyband.contract.runs import Part, Runs, offsets_of, run_starts
 from skyband.data.flat_state import Form, admitted, require
-from skyband.data.keys import KeyIndex, hash_array, hash_kept, owned_keys
-from skyband.data.order import sortable
+from skyband.data.keys import KeyIndex, hash_array, owned_keys
 from skyband.data.packing import prefixed, under
 from skyband.data.retained_rows import RetainedRows
 from skyband.kernels.borrow import frozen
 from skyband.kernels.select import select_runs
 from skyband.query.topk import TopK
-from skyband.topk.distinct import DistinctTopK
+from skyband.topk.distinct import DistinctTopK, group_windows
 from skyband.topk.kernels.latest import fold_latest
 
 __all__ = ["LatestTopK"]
@@ -60,31 +59,8 @@ class LatestTopK(DistinctTopK):
         types = {f"shown:{name}": self.schema.field(name).type for name in self._payload}
         self.store = RetainedRows(types)
 
-    def _rule(self, key: Ints, tie: Ints) -> Sequence[Ints]:
+    def _rule(self, key: Ints, tie: Ints) -> tuple[Ints, Ints]:
         return tie, key
-
-    # Rows -------------------------------------------------------------------------------------
-
-    def summarise(self, rows: Rows) -> Runs:
-        score, hashes, keep = rows.numpy(self.query.score), self.ids(rows), self.query.keep
-
-        def kept(positions: Ints) -> Hashes:
-            return hash_kept([rows.take(name, positions) for name in keep])
-
-        key = sortable(score, self.query.largest)
-        found = self.one_each(key, rows.tie, hashes, rows.offsets, kept if keep else None)
-        positions, offsets = found
-        columns: dict[str, Any] = {
-            "key": key[positions],
-            "tie": rows.tie[positions],
-            "hash": hashes[positions],
-        }
-        columns |= {f"shown:{name}": rows.take(name, positions) for name in self._payload}
-        return rows.runs({"rows": Part(offsets, columns)})
-
-    def combine(self, runs: Runs) -> Runs:
-        runs = runs.united()
-        return runs.with_parts(rows=self.united(runs.parts["rows"]))
 
     # Panes ------------------------------------------------------------------------------------
 
@@ -125,7 +101,7 @@ class LatestTopK(DistinctTopK):
         earlier[by_id[same + 1]] = by_id[same]
         groups = int(group.max(initial=-1)) + 1
         starts = np.searchsorted(group[order], np.arange(groups + 1))
-        asked, numbers = self.asked(windows, groups)
+        asked, numbers = group_windows(windows, groups)
         rows, told, _ = fold_latest(
             frozen(held["key"][order]), frozen(held["tie"][order]), frozen(pane[order]),
             frozen(earlier), frozen(starts), self.query.k, asked,

@@ -110,7 +110,8 @@ def _rank_values(
         else:
             earlier = before.old[c, 0] + before.fresh[c, 0]
             values[c, 1] = earlier
-            found[c, 1] = -own
+            if found.shape[1] > 1:
+                found[c, 1] = -own
             if rule.kind == GAIN:
                 found[c, 0] = own - earlier
             else:

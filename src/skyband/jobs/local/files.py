@@ -31,8 +31,8 @@ from skyband.data.letters import LETTERS, RAW, REASON, CarriedColumns, row_lette
 from skyband.data.text_types import MOMENT, NAIVE, TYPES
 from skyband.embedded.formats import ParquetFile, kind_of
 from skyband.embedded.read_ahead import Load, read_ahead
-from skyband.embedded.sources import READERS, ReadSettings
-from skyband.embedded.text_files import blocks, read_json
+from skyband.embedded.sources import ReadSettings, format_of
+from skyband.embedded.text_files import blocks, ending_of, read_json, text_of
 from skyband.errors import EngineError, QueryError, SchemaError
 from skyband.jobs.job import JobSection
 from skyband.jobs.local.source import ColumnChoice, LocalSource, Place, SourceNeeds
@@ -108,6 +108,7 @@ class FileSource(LocalSource):
     ) -> None:
         self.where, self.name, self._world = where, name, world
         self.path = section["path"]
+        self.delimiter = section["delimiter"]
         self.files_per_batch = section["files_per_batch"]
         self.rows_per_batch = section["rows_per_batch"] or _ROWS
         self.whole = section["rows_per_batch"] is None
@@ -218,7 +219,8 @@ class FileSource(LocalSource):
                 continue
             try:
                 self._check(name, [size, changed])
-                for load in self._world.table_file(Path(name)).loads(self._reading.needed):
+                opened_file = self._world.table_file(Path(name), self.delimiter)
+                for load in opened_file.loads(self._reading.needed):
                     yield file, partial(self._checked, name, [size, changed], load)
             except (SchemaError, _ReplacedError, EngineError) as problem:
                 yield file, partial(_raise, problem)
@@ -308,7 +310,7 @@ class FileSource(LocalSource):
                 kinds = pa.schema([]) if self.chosen.columns else self._bound()
                 found = (
                     (table, self._text_letters(name, texts))
-                    for table, texts in _records_of(Path(name), kinds, self._world)
+                    for table, texts in _records_of(Path(name), kinds, self.delimiter, self._world)
                 )
                 pieces = list(self._fitted(lot, file, list(found)))
                 self._check(name, state)
@@ -426,7 +428,7 @@ class FileSource(LocalSource):
 
 def is_visible(path: Path) -> bool:
     """Whether a file of a folder is read."""
-    return path.suffix.lower() in READERS and not path.name.startswith((".", "_"))
+    return format_of(path) is not None and not path.name.startswith((".", "_"))
 
 
 def _raise(problem: Exception) -> pa.Table:
@@ -460,7 +462,7 @@ def _cast_one(value: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _records_of(
-    path: Path, kinds: pa.Schema, world: World
+    path: Path, kinds: pa.Schema, delimiter: str | None, world: World
 ) -> Iterator[tuple[pa.Table, list[bytes]]]:
     """The good records of a text file, and the bad ones as they stand there; block by block.
 
@@ -469,12 +471,12 @@ def _records_of(
     known = {each.name: _listed(each.type) for each in kinds}
     form = kind_of(path)
     with world.open(path, "r") as file:
-        texts = blocks(file, 1 << 22)
+        texts = blocks(text_of(file, path), 1 << 22)
         first = next(texts, b"")
         if form == "json":
             kinds = _json_types(first, known)
         else:
-            told = CsvForm(delimiter="\t" if path.suffix.lower() == ".tsv" else ",")
+            told = CsvForm(delimiter=delimiter or ("\t" if ending_of(path) == ".tsv" else ","))
             line, _, first = first.removeprefix(b"\xef\xbb\xbf").partition(b"\n")
             names = told.fields(line.rstrip(b"\r"))
             found = infer_csv(told, names, first)

@@ -199,6 +199,8 @@ class LocalJob:
             raise
 
     sources: Mapping[str, LocalSource] = {}
+    idle = False
+    """Whether all there is was read."""
 
     def _begin(self, sources: Mapping[str, LocalSource] | None) -> None:
         job = self.job
@@ -220,6 +222,8 @@ class LocalJob:
         """The last batch, and how many answers and unread records there were up to it."""
         self.rows = dict.fromkeys(self.sources, 0)
         """The rows of each source."""
+        self.first_unread: str | None = None
+        """Why the first record could not be read, or taken by any query."""
         self.renumbered = False
         """Whether answers have other numbers than before, because the queries are others."""
         self.monitor = Monitor(job.asked, on_bad=job.on_bad)
@@ -259,7 +263,8 @@ class LocalJob:
         once = bool(self.job.trigger.get("once")) and len(self._reading) == len(self.sources)
         while not stopped() or not self.inbox.quiet:
             began = self.world.monotonic()
-            if self._next(once):
+            self.idle = not self._next(once)
+            if not self.idle:
                 yield self.progress
             elif once:
                 self._close()
@@ -440,7 +445,11 @@ class LocalJob:
                 outcome.answers, refused, late = self._push(batch, table, parted)
                 self._stats = self._counted()
             outcome.letters = self._letters_of(batch, table, refused, late, before)
-            lost = len(batch.unread) if batch.rows else self.sources[name].unread().num_rows
+            unread = self.sources[name].unread()
+            lost = len(batch.unread) if batch.rows else unread.num_rows
+            first = (batch.unread if batch.rows else unread.slice(0, 1).to_pylist())[:1]
+            why = [*(each["reason"] for each in first), *refused.values()]
+            self.first_unread = self.first_unread or next(iter(why), None)
             self.unread += lost + len(refused)
             self.progress.unread += lost + len(refused)
             self.places[name] = batch.end
@@ -627,6 +636,11 @@ class LocalJob:
             name: {**each, **{what: each[what] + lost for what in more}}
             for name, each in self._stats.items()
         }
+
+    @property
+    def first_bad(self) -> dict[str, str | None]:
+        """Why the first bad row of each query was, since the start."""
+        return {n: self.session_of(n).first_bad or self.first_unread for n in self.job.queries}
 
     # State -------------------------------------------------------------------------------------
 

@@ -95,7 +95,7 @@ def known_columns(name: str, section: JobSection) -> pa.Schema | None:
         if "://" in section["path"]:
             return None
         first = next(filter(is_visible, MACHINE.paths(section["path"])), None)
-        found = None if first is None else MACHINE.table_file(first).schema
+        found = None if first is None else MACHINE.table_file(first, section["delimiter"]).schema
     elif section.kind == "rate":
         found = RateSource(where, section).schema
     elif section["format"] == "text":

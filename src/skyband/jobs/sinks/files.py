@@ -32,11 +32,12 @@ from skyband.errors import EngineError
 from skyband.jobs.job import Job, JobSection
 from skyband.jobs.limits import UTF8, YEARS, writable
 from skyband.jobs.places import check_unused, folder_of
-from skyband.jobs.sinks.base import REVISION, Sink, SinkRows, TableRows
+from skyband.jobs.sinks.base import Sink, SinkRows, TableRows
 from skyband.jobs.sinks.kafka import KafkaSink
 from skyband.jobs.sinks.postgres import PostgresSink
 from skyband.jobs.sinks.webhook import WebhookSink
 from skyband.jobs.world import MACHINE, World
+from skyband.query.base import REVISION
 from skyband.window import CountWindow
 
 __all__ = ["ConsoleSink", "letters_sink", "make_sink", "sink_of"]

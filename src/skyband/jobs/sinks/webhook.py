@@ -25,8 +25,9 @@ from skyband.errors import EngineError
 from skyband.jobs.job import JobSection
 from skyband.jobs.limits import YEARS
 from skyband.jobs.secrets import hidden
-from skyband.jobs.sinks.base import REVISION, SinkRows, messages_of
+from skyband.jobs.sinks.base import SinkRows, messages_of
 from skyband.jobs.world import MACHINE, World
+from skyband.query.base import REVISION
 from skyband.window import parse_duration
 
 __all__ = ["WebhookSink"]

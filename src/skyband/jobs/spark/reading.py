@@ -71,9 +71,15 @@ def worker_files(session: Any, source: JobSection) -> WorkerFiles:
         source["files_per_batch"],
         format=source["format"],
         schema=source["schema"],
-        options=source["options"],
+        options=_options(source),
         storage=source["storage"],
     )
+
+
+def _options(source: JobSection) -> dict[str, Any]:
+    """The options of files, the delimiter among them."""
+    options = source["options"] or {}
+    return options if source["delimiter"] is None else options | {"sep": source["delimiter"]}
 
 
 def _chosen(frame: Any, source: JobSection, carried: CarriedColumns) -> Any:
@@ -101,7 +107,7 @@ def _carriable(frame: Any, record: tuple[str, ...]) -> Any:
 
 def _files(session: Any, source: JobSection, letters: bool) -> tuple[Any, CarriedColumns]:
     kind = source["format"] or "parquet"
-    options = _UTC | (source["options"] or {})
+    options = _UTC | _options(source)
     schema = source["schema"]
     if schema is None:
         # A stream needs a schema; take it from the files that are already there.

@@ -1,22 +1,26 @@
 // The board: one card per query, drawn with plain DOM and SVG.
 //
-// Answers come from /api/answers once and from /api/events ever after. A card keeps the answers of
-// its query; what is shown is either the newest of them or, after a step back, those of one moment.
+// Answers come from /api/answers once and from /api/events ever after. What is shown is either the
+// newest of them or, after a step back, those of one moment.
 
 const $ = (id) => document.getElementById(id);
 const SVG = document.querySelector("svg").namespaceURI;
 const BUMPS = 30; // windows in the chart of ranks
-const LISTED = 1000; // milliseconds for which a list of all ends is good enough
+const LISTED = 1000; // ms for which a list of all ends is good enough
 const SPARKS = 60; // windows in the small chart of totals
-const PAUSE = 220; // milliseconds between two pictures, at least
-const HASTE = 500; // and where answers come faster than one can read
-const TURN = 100; // and then for each card in sight, so that many of them do not cost more than a few
-const REST = 5; // and at least so many times what the last picture took
-const SLOW = 1000; // milliseconds between two charts of a card whose answers come fast
-const AWAY = 2000; // and between two pictures of such a card while it is out of sight
+const PAUSE = 220; // ms between two pictures, at least
+const HASTE = 500; // where answers come faster than one can read
+const TURN = 100; // and then for each card in sight
+const REST = 5; // and so many times what the last picture took
+const SLOW = 1000; // ms between two charts of a card whose answers come fast
+const AWAY = 2000; // and between two pictures of such a card out of sight
 const FAST = 5; // answers a second that count as fast
 const HIDDEN = new Set(["window_start", "window_end", "revision", "rank", "count", "error", "topk_probability", "decayed"]);
 const ROW = 32; // height of a row, as in the style sheet
+const COLOURS = 20; // as many as the style sheet has
+const LEAST = 400; // width of a card beside others
+const BROAD = 740; // width that has room for a ranking and its chart beside it
+const GAP = 18; // between cards, as in the style sheet
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 const place = new URLSearchParams(location.hash.slice(1));
 
@@ -24,9 +28,10 @@ const view = {
   board: null, cards: [], zone: place.get("zone") || "", theme: place.get("theme") || "auto",
   end: place.get("end"), // the moment that is shown; null is now
   pinned: place.get("row"), lit: null, connected: false, heard: Date.now(), whole: false, status: null,
+  dated: "", step: 1, // whether times need dates, and seconds between windows at most
 };
 
-// Small helpers -----------------------------------------------------------------------------------
+// Small helpers ---
 
 function make(tag, properties = {}, ...children) {
   const found = document.createElement(tag);
@@ -48,58 +53,83 @@ const whole = new Intl.NumberFormat(undefined, { maximumFractionDigits: 0 });
 const exactly = new Intl.NumberFormat(undefined, { maximumSignificantDigits: 15 });
 const short = new Intl.NumberFormat(undefined, { notation: "compact", maximumSignificantDigits: 4 });
 const plainly = new Intl.NumberFormat(undefined, { maximumSignificantDigits: 6 });
+const shares = new Intl.NumberFormat(undefined, { style: "percent", maximumSignificantDigits: 2 });
 
-function number(value, full = false) {
+function number(value, full = false, unit = "") {
   if (value === null || value === undefined) return "–";
   if (typeof value === "string" && /^-?\d{16,}$/.test(value)) value = full ? BigInt(value) : Number(value);
-  if (typeof value === "bigint") return value.toLocaleString();
+  if (typeof value === "bigint") return `${value.toLocaleString()} ${unit}`.trim();
   if (typeof value !== "number") return String(value);
-  if (full) return exactly.format(value);
-  return Math.abs(value) >= 1e6 ? short.format(value) : plainly.format(value);
+  if (unit === "bytes" && !full) return bytes(value);
+  return `${full ? exactly.format(value) : Math.abs(value) >= 1e6 ? short.format(value) : plainly.format(value)} ${unit}`.trim();
 }
 
 function bytes(count) {
-  const units = ["B", "kB", "MB", "GB", "TB"];
+  const units = ["B", "kB", "MB", "GB", "TB", "PB"];
   let at = 0;
-  for (; count >= 1000 && at < units.length - 1; at++) count /= 1000;
+  for (; Math.abs(count) >= 999.5 && at < units.length - 1; at++) count /= 1000;
   return `${plainly.format(Number(count.toPrecision(3)))} ${units[at]}`;
 }
 
+const percent = (share) => (share < 1e-4 ? `< ${shares.format(1e-4)}` : shares.format(share));
+
 let clocks = {};
-function clock(value, date = false, fine = true) {
-  if (typeof value === "number") return whole.format(value);
-  if (value === null || value === undefined) return "–";
-  const naive = !/(Z|[+-]\d\d:\d\d)$/.test(value);
-  const moment = new Date(naive ? `${value}Z` : value);
-  if (Number.isNaN(moment.getTime())) return String(value);
-  const zone = naive ? "UTC" : view.zone || undefined;
-  const sub = fine && moment.getMilliseconds() ? 3 : undefined;
-  const kind = `${zone}|${date}|${sub}`;
-  clocks[kind] ??= new Intl.DateTimeFormat(undefined, {
-    timeZone: zone, hour: "2-digit", minute: "2-digit", second: "2-digit", fractionalSecondDigits: sub,
-    ...(date ? { year: "numeric", month: "short", day: "numeric" } : {}),
-  });
-  return clocks[kind].format(moment);
+function format(zone, options) {
+  return (clocks[zone + JSON.stringify(options)] ??= new Intl.DateTimeFormat(undefined, { timeZone: zone, ...options }));
 }
 
-const order = (end) => (typeof end === "number" ? end : /^-?\d+$/.test(end) ? Number(end)
-  : Date.parse(/(Z|[+-]\d\d:\d\d)$/.test(end) ? end : `${end}Z`));
+function moment(value) {
+  const naive = !/(Z|[+-]\d\d:\d\d)$/.test(value);
+  return { at: new Date(naive ? `${value}Z` : value), zone: naive ? "UTC" : view.zone || undefined };
+}
+
+const dayOf = ({ at, zone }) => format(zone, { dateStyle: "short" }).format(at);
+const ofDays = ({ at, zone }) => /^0?0:00:00$/.test(format(zone, { timeStyle: "medium", hourCycle: "h23" }).format(at));
+
+// A time, or the window that ends there; the step between windows says whether they need seconds.
+function clock(value, step = 0, from = null) {
+  if (typeof value === "number") return (from === null ? "" : `${whole.format(from)} – `) + whole.format(value);
+  if (value === null || value === undefined) return "–";
+  const { at, zone } = moment(value), begin = from === null ? null : moment(from);
+  if (Number.isNaN(at.getTime())) return String(value);
+  const date = view.dated ? { month: "short", day: "numeric", ...(view.dated === "year" ? { year: "numeric" } : {}) } : {};
+  if (step && step % 86400 === 0 && begin && ofDays(begin) && ofDays(moment(value))) return format(zone, { year: "numeric", month: "short", day: "numeric" }).formatRange(begin.at, at - 1);
+  const parts = (step ? step % 1 : at.getMilliseconds()) ? 3 : undefined;
+  const options = { ...date, hour: "numeric", minute: "2-digit", ...(step && step % 60 === 0 ? {} : { second: "2-digit", fractionalSecondDigits: parts }) };
+  return begin ? format(zone, options).formatRange(begin.at, at) : format(zone, options).format(at);
+}
+
+function dates() {
+  // Dates where not all is of today, and years where not all is of this one.
+  const ends = view.cards.flatMap(({ answers }) => (answers.length ? [answers[0].start ?? answers[0].end, answers[answers.length - 1].end] : []));
+  const moments = ends.filter((end) => typeof end === "string").map(moment), today = { at: new Date(), zone: view.zone || undefined };
+  const now = moments.some((each) => each.at.getFullYear() !== today.at.getFullYear()) ? "year" : moments.some((each) => dayOf(each) !== dayOf(today)) ? "day" : "";
+  if (now === view.dated) return;
+  view.dated = now;
+  for (const card of view.cards) card.shown = null;
+  tellStatus();
+}
+
+const order = (end) => (typeof end === "number" ? end : /^-?\d+$/.test(end) ? Number(end) : moment(end).at.getTime());
 
 const colours = new Map();
 const colour = (id) => `var(--c${colours.get(id) ?? 0})`;
 
-function paint(rows) {
-  // An id has one colour in all cards; a new one gets the colour that the fewest rows beside it have.
-  const fresh = rows.filter(({ id }) => !colours.has(id));
-  if (!fresh.length) return;
-  if (colours.size > 5000) colours.clear();
-  const used = new Array(10).fill(0);
-  for (const { id } of rows) if (colours.has(id)) used[colours.get(id)]++;
-  for (const { id } of rows) if (!colours.has(id)) {
-    const chosen = used.indexOf(Math.min(...used));
-    used[chosen]++;
-    colours.set(id, chosen);
+function paint() {
+  // An id has one colour in all cards; rows of a card have different ones while there are some left.
+  const where = new Map(), used = view.cards.map(() => new Array(COLOURS).fill(0));
+  view.cards.forEach((card, at) => { for (const { id } of card.rows()) where.set(id, (where.get(id) || new Set()).add(at)); });
+  const give = (id, chosen) => { colours.set(id, chosen); for (const at of where.get(id)) used[at][chosen]++; };
+  const taken = (id, chosen) => [...where.get(id)].reduce((sum, at) => sum + used[at][chosen], 0);
+  const fresh = [...where.keys()].sort((a, b) => where.get(b).size - where.get(a).size)
+    .filter((id) => !colours.has(id) || taken(id, colours.get(id)) || give(id, colours.get(id)));
+  const other = fresh.some((id) => colours.has(id));
+  for (const id of fresh) {
+    const counts = used[0].map((_, chosen) => taken(id, chosen));
+    give(id, counts.indexOf(Math.min(...counts)));
   }
+  if (colours.size > 5000) for (const id of colours.keys()) if (!where.has(id)) colours.delete(id);
+  if (other) for (const card of view.cards) card.tint();
 }
 
 function remember() {
@@ -113,64 +143,65 @@ function remember() {
   history.replaceState(null, "", text ? `#${text}` : location.pathname);
 }
 
-// What a query asks, in words ---------------------------------------------------------------------
+// Names that are too long ---
 
-function asked({ kind, spec, window: over }) {
-  const list = (value) => (Array.isArray(value) ? value.join(", ") : value);
-  const best = spec.largest === false ? "lowest" : "highest";
-  const said = {
-    TopK: () => `${spec.k} ${best} by ${spec.score}`,
-    HeavyHitters: () => {
-      const of = spec.aggregate ? `${spec.aggregate} of ${spec.weight}` : spec.weight;
-      const most = spec.largest === false ? "smallest" : "greatest";
-      const often = spec.against ? "growing most" : "most frequent";
-      return `${spec.k} ${of && !spec.against ? `${most} by ${of}` : often}: ${list(spec.item)}`;
-    },
-    UncertainTopK: () => `${spec.k} likeliest to be ${best} by ${spec.score}`,
-    FusedTopK: () => `${spec.k} best over ${list(spec.streams)}`,
-    Skyline: () => `skyline: ${wishes(spec.prefer)}`,
-    SkylineJoin: () => `skyline of ${spec.left} and ${spec.right}: ${wishes(spec.prefer)}`,
-  };
-  const per = spec.by && spec.by.length ? `, for each ${list(spec.by)}` : "";
-  return `${said[kind] ? said[kind]() : kind}${per} · ${span(over)}`;
+const pen = document.createElement("canvas").getContext("2d");
+const FONTS = { row: `15px ${getComputedStyle(document.body).fontFamily}` };
+FONTS.chart = FONTS.row.replace("15", "11");
+
+function cut(name, room, font, ends) {
+  // What does not fit is left out where names are alike.
+  pen.font = font;
+  const wide = (text) => pen.measureText(text).width;
+  if (wide(name) <= room) return name;
+  const letters = [...name], part = (from, to) => letters.slice(from, to).join("");
+  for (let most = Math.min(letters.length - 1, Math.ceil((letters.length * room) / wide(name))); ; most--) {
+    const head = ends === "both" ? most >> 1 : 0;
+    const text = ends === "start" ? `${part(0, most)}…` : `${part(0, head)}…${part(head - most)}`;
+    if (most <= 1 || wide(text) <= room) return text;
+  }
 }
 
-const wishes = (prefer) => Object.entries(prefer).map(([name, wish]) =>
-  `${{ min: "low", max: "high" }[wish] || "each"} ${name}`).join(", ");
-
-function span(over) {
-  const every = over.slide ? `, every ${over.slide}` : "";
-  if (over.half_life) return `half-life ${over.half_life}${every}`;
-  if (over.kind === "count") return `last ${whole.format(over.size)} rows, every ${whole.format(over.slide)}`;
-  return over.size ? `last ${over.size}${every}` : `everything so far${every}`;
+function telling(names) {
+  const same = (at) => { let n = 0; while (n < 200 && n < names[0].length && names.every((name) => name.at(at(n)) === names[0].at(at(n)))) n++; return n; };
+  if (names.length < 2) return "both";
+  const [head, tail] = [same((n) => n), same((n) => -1 - n)];
+  return head > tail ? "end" : tail > head ? "start" : "both";
 }
 
-const kept = (count, all) => (all ? `${whole.format(count)} windows kept` : `last ${whole.format(count)} windows`);
-
-function promise(answer) {
-  if (answer.exact) return ["exact", "exact"];
-  const told = Object.entries(answer.bounds).map(([name, value]) => `${name.replaceAll("_", " ")} ${number(value)}`);
-  return ["about", told.length ? `within ${told.join(", ")}` : "approximate"];
+function promise(answer, rows, { value, units }) {
+  // How far from the truth the numbers may be; a millionth of them is nothing to a reader.
+  const { mu, cut, ...bounds } = answer.bounds, unit = units[value];
+  if (answer.exact || answer.exact === null) return ["exact", answer.exact ? `exact${cut ? `, ${cut} more tie` : ""}` : ""];
+  const sizes = rows.map(({ row }) => Math.abs(Number(row[value]))), errors = rows.map(({ row }) => Number(row.error || 0));
+  const others = Number(mu || 0) > Math.min(...sizes) * (1 + 1e-6);
+  const said = Object.entries(bounds).map(([name, bound]) => `within ${name.replaceAll("_", " ")} ${number(bound)}`);
+  if (rows.length && !said.length && !others && rows[0].row.error !== undefined && errors.every((error, i) => error <= sizes[i] * 1e-6)) return ["exact", "exact to 6 digits"];
+  if (Math.max(...errors) > 0) said.unshift(`within ${number(Math.max(...errors), false, unit)}`);
+  if (others) said.push(`one that is not shown may have ${number(mu, false, unit)}`);
+  return ["about", said.join(", ") || "approximate"];
 }
 
-// A card ------------------------------------------------------------------------------------------
+// A card ---
 
 class Card {
+  answers = []; // oldest first
+  known = new Set();
+  lines = []; // of the table; they stay and change what they say
+  places = new Map(); // where a key stands in them
+  ends = []; // the names at the ends of the lines in the chart
+  paths = new Map(); // the lines themselves, by key
+  points = new Map();
+  arrivals = []; // when the last answers came, to see how fast they come
+  drawnAt = -Infinity;
+  chartedAt = -Infinity;
+  seen = true; // whether the card is in sight
+  group = null;
+  width = 0; // of the drawing
+  height = 0;
+
   constructor(query) {
     this.query = query;
-    this.answers = []; // oldest first
-    this.known = new Set();
-    this.all = false; // whether these are all that the service keeps
-    this.lines = []; // the rows of the table, from the top; they stay where they are and change what they say
-    this.places = new Map(); // where a key stands in them
-    this.ends = []; // the names at the ends of the lines in the chart
-    this.paths = new Map(); // the lines themselves, by key
-    this.points = new Map();
-    this.arrivals = []; // when the last answers came, to see how fast they come
-    this.drawnAt = this.chartedAt = -Infinity;
-    this.seen = true; // whether the card is in sight
-    this.group = null;
-    this.width = 0;
     const given = place.get(`group.${query.name}`);
     if (given) try { this.group = JSON.parse(given); } catch { this.group = null; }
     this.build();
@@ -178,60 +209,55 @@ class Card {
 
   build() {
     const { query } = this;
-    const title = make("h2", { id: `q-${view.cards.length}` }, query.name);
-    this.total = make("b", {}, "–");
-    const counted = make("span", {}, `${query.spec.weight || "rows"} in the window`);
-    this.spark = draw("svg", { class: "spark", viewBox: "0 0 96 22", preserveAspectRatio: "none", "aria-hidden": "true" });
-    this.facts = make("p", { className: "facts" });
-    const head = make("header", {}, title, make("p", { className: "asks" }, asked(query)),
-      make("div", { className: "sums" }, this.total, counted, this.spark), this.facts);
-    if (query.by.length) head.append(this.picker());
-    if (query.positions) head.append(this.finder());
-    this.body = make("tbody");
-    this.caption = make("caption", { className: "hidden" }, query.name);
+    const element = this.element = $("card").content.firstElementChild.cloneNode(true), find = (part) => element.querySelector(part);
+    for (const part of ["total", "rate", "spark", "facts", "caption", "list", "ghosts", "body", "full", "drawing", "chart", "empty", "time"]) this[part] = find(`.${part}`);
+    this.weighed = query.spec.weight && !query.spec.aggregate ? query.spec.weight : "rows";
+    find("h2").id = `q-${view.cards.length}`;
+    element.setAttribute("aria-labelledby", find("h2").id);
+    for (const [part, text] of [["h2", query.title], [".asks", query.asks], [".weighed", `${this.weighed} in the window`], ["caption", query.title]]) find(part).append(text);
+    if (query.by.length) find("header").append(this.picker());
+    if (query.positions) find("header").append(this.finder());
     const value = query.spec.weight && query.value === "count" ? `sum of ${query.spec.weight}` : query.value || "Value";
     this.heads = query.ranked ? ["Rank", "Change", query.key.join(", ") || "Row", value] : query.columns.slice(2);
-    const row = make("tr", {}, ...this.heads.map((name) => make("th", { scope: "col" }, name)));
-    this.table = make("table", {}, this.caption, make("thead", {}, row), this.body);
-    if (query.ranked) { // laid out as blocks, which would hide from some readers that it is a table
-      for (const [element, role] of [[this.table, "table"], [this.body, "rowgroup"], [row, "row"], [row.parentNode, "rowgroup"]]) element.role = role;
-      for (const head of row.children) head.role = "columnheader";
-      const shown = new Set([...query.key, ...query.by, query.value, "window_start", "window_end", "revision", "rank", "error", query.spec.time, "count"]);
-      this.beside = query.columns.filter((name) => !shown.has(name));
+    find("thead tr").append(...this.heads.map((name) => make("th", { scope: "col", role: "columnheader" }, name)));
+    const shown = new Set([...query.key, ...query.by, query.value, "window_start", "window_end", "revision", "rank", "error", query.spec.time, "count"]);
+    this.beside = query.columns.filter((name) => !shown.has(name));
+    this.drawing.hidden = query.ranked;
+    this.chart.classList.add(query.ranked ? "bump" : "scatter");
+    if (query.ranked) this.chart.setAttribute("aria-hidden", "true");
+    else {
+      this.list.className = "hidden";
+      put(this.chart, "role", "group");
+      put(this.chart, "aria-label", `${query.title}, drawn`);
     }
-    this.ghosts = make("div", { ariaHidden: "true" });
-    this.list = make("div", { className: query.ranked ? "list" : "hidden" }, this.table, this.ghosts);
-    this.chart = draw("svg", { class: `chart ${query.ranked ? "bump" : "scatter"}`, role: query.ranked ? "presentation" : "group" });
-    if (!query.ranked) this.chart.setAttribute("aria-label", `${query.name}, drawn`);
-    else this.chart.setAttribute("aria-hidden", "true");
-    this.empty = make("p", { className: "empty" }, "No answer yet: the first window has not ended.");
-    this.time = make("time");
-    const button = (text, act) => { const found = make("button", { type: "button" }, text); found.onclick = () => act(found); return found; };
-    const more = make("p", { className: "more" }, this.time,
-      button("Copy CSV", (b) => copy(this.csv(), b)), button("Download", () => this.download()));
-    this.element = make("section", { className: "card" }, head, this.list, this.chart, this.empty, more);
-    this.element.setAttribute("aria-labelledby", title.id);
-    this.element.style.containIntrinsicBlockSize = `auto ${180 + (query.ranked ? 46 * (query.spec.k || 5) : 300)}px`;
+    find(".copy").onclick = (event) => copy(this.csv(), event.target);
+    find(".download").onclick = () => this.download();
+    element.style.containIntrinsicBlockSize = `auto ${180 + (query.ranked ? 46 * (query.spec.k || 5) : 300)}px`;
     this.body.addEventListener("keydown", (event) => this.arrows(event));
     for (const [on, off] of [["mouseover", "mouseout"], ["focusin", "focusout"]]) {
       this.element.addEventListener(on, (event) => {
         const found = event.target.closest("[data-id]");
         if (found) light(found.dataset.id);
-        if (on === "mouseover") this.explain(this.lines.find((line) => line.tr === found));
+        this.explain(this.lines.find((line) => line.tr === found));
       });
-      this.element.addEventListener(off, () => light(view.pinned));
+      this.element.addEventListener(off, () => { light(view.pinned); this.full.hidden = true; });
     }
     this.element.addEventListener("click", (event) => {
       const found = event.target.closest("[data-id]");
       if (found) pin(found.dataset.id);
     });
-    new ResizeObserver(([entry]) => {
-      const width = Math.round(entry.contentRect.width);
-      if (width < 60 || width === this.width) return; // too narrow to draw anything: what is there stays
-      this.width = width;
-      this.shown = null;
-      refresh();
-    }).observe(this.element);
+    const sizes = new ResizeObserver((entries) => {
+      for (const { target, contentRect } of entries) {
+        const width = Math.round(contentRect.width), height = Math.round(contentRect.height);
+        if (target === this.list ? width === this.across : width < 60 || (width === this.width && height === this.height)) continue;
+        if (width !== (target === this.list ? this.across : this.width) || !query.ranked) this.shown = null;
+        this.charted = undefined;
+        if (target === this.list) [this.across, this.room] = [width, null];
+        else [this.width, this.height] = [width, height];
+        refresh();
+      }
+    });
+    for (const each of [this.drawing, this.list]) sizes.observe(each);
     new IntersectionObserver((entries) => {
       this.seen = entries[entries.length - 1].isIntersecting;
       if (this.seen) refresh();
@@ -239,28 +265,30 @@ class Card {
   }
 
   picker() {
-    const list = make("datalist", { id: `g-${view.cards.length}` });
+    const { query } = this, list = make("datalist", { id: `g-${view.cards.length}` });
     this.choices = list;
     this.input = make("input", { type: "search", autocomplete: "off", spellcheck: false });
     this.input.setAttribute("list", list.id);
-    this.input.setAttribute("aria-label", `${this.query.by.join(", ")} shown in ${this.query.name}`);
+    this.input.setAttribute("aria-label", `${this.query.by.join(", ")} shown in ${this.query.title}`);
     const choose = (name) => {
-      const group = this.groups().find((each) => label(each) === name);
-      if (!group) return false;
-      this.group = group;
+      const found = this.groups().find((each) => each.name === name);
+      write(this.unknown, found || !name ? "" : `no ${query.by.join(", ")} “${name}” in this window`);
+      if (!found) return;
+      this.group = found.group;
       this.shown = null;
       remember();
       refresh();
-      return true;
     };
-    this.input.oninput = () => choose(this.input.value);
+    const current = () => (this.group ? label(this.group) : "");
+    this.unknown = make("output");
+    this.input.oninput = () => { if (this.groups().some(({ name }) => name === this.input.value)) choose(this.input.value); };
+    this.input.onchange = () => choose(this.input.value);
     this.input.onfocus = () => this.input.select();
-    this.input.onblur = () => { this.input.value = this.group ? label(this.group) : ""; };
+    this.input.onblur = () => { this.input.value = current(); };
     const step = (by) => () => {
-      const names = this.groups().map(label);
-      const at = names.indexOf(this.group ? label(this.group) : "");
-      if (names.length) choose(names[(at + by + names.length) % names.length]);
-      this.input.value = this.group ? label(this.group) : "";
+      const names = this.groups().map(({ name }) => name);
+      if (names.length) choose(names[(names.indexOf(current()) + by + names.length) % names.length]);
+      this.input.value = current();
     };
     const button = (text, said, by) => {
       const found = make("button", { type: "button", ariaLabel: `${said} ${this.query.by.join(", ")}` }, text);
@@ -268,13 +296,13 @@ class Card {
       return found;
     };
     return make("div", { className: "pick" }, make("span", {}, this.query.by.join(", ")), button("‹", "Previous", -1),
-      this.input, button("›", "Next", 1), list);
+      this.input, button("›", "Next", 1), this.unknown, list);
   }
 
   finder() {
     const names = this.query.key.join(" · ");
     this.wanted = make("input", { type: "search", autocomplete: "off", spellcheck: false, placeholder: names });
-    this.wanted.setAttribute("aria-label", `${names} to find in ${this.query.name}`);
+    this.wanted.setAttribute("aria-label", `${names} to find in ${this.query.title}`);
     this.wanted.onchange = this.wanted.onsearch = () => this.locate();
     this.stands = make("output");
     return make("div", { className: "find" }, make("span", {}, "Where is"), this.wanted, this.stands);
@@ -286,16 +314,18 @@ class Card {
     this.askedAt = performance.now();
     if (!text) { write(this.stands, ""); return; }
     const listed = (values) => (values.length === 1 ? String(values[0]) : JSON.stringify(values));
-    const wanted = new URLSearchParams({ id: listed(query.key.length === 1 ? [text] : text.split(" · ")) });
+    const parts = query.key.length === 1 ? [text] : text.split(" · ");
+    if (parts.length !== query.key.length) { write(this.stands, `write it as ${query.key.join(" · ")}`); return; }
+    const wanted = new URLSearchParams({ id: listed(parts) });
     if (this.group) wanted.set("group", listed(query.by.map((name) => this.group[name])));
     const reply = await fetch(`/api/position/${encodeURIComponent(query.name)}?${wanted}`).catch(() => null);
     const told = reply ? await reply.json() : { error: "the service cannot be reached" };
-    if (this.wanted.value.trim() !== text) return; // another one was asked meanwhile
+    if (this.wanted.value.trim() !== text) return;
     write(this.stands, reply?.ok ? `${number(told.rank)} of ${number(told.of)}, with ${this.text(query.value, told.value)}`
       : reply?.status === 404 ? "not in the window" : told.error);
   }
 
-  // Answers ---------------------------------------------------------------------------------------
+  // Answers ---
 
   add(answer) {
     const first = answer.rows[0] || answer.changes[0] || {};
@@ -304,7 +334,7 @@ class Card {
     answer.order = order(answer.end);
     answer.only = alone.length ? JSON.stringify(alone) : null;
     if (this.known.has(mark)) {
-      // A window that was corrected takes the place of what was said of it before.
+      // A window that was corrected takes its place.
       const at = answer.revision ? this.answers.findIndex((each) => each.order === answer.order) : -1;
       if (at >= 0 && answer.revision > (this.answers[at].revision || 0)) this.answers[at] = answer;
       return;
@@ -329,6 +359,12 @@ class Card {
     if (this.arrivals.length > FAST + 1) this.arrivals.shift();
   }
 
+  get kept() {
+    // The service keeps more than are loaded here.
+    const counts = this.group && this.query.window.kind === "count" ? {} : view.status?.windows || {};
+    return Math.max(counts[this.query.name] || 0, this.visible().length);
+  }
+
   clear() { this.answers = []; this.known.clear(); this.shown = this.last = null; }
 
   visible() {
@@ -347,13 +383,13 @@ class Card {
   }
 
   groups() {
-    const found = new Map();
-    const from = this.query.window.kind === "count" ? this.answers : this.upto().slice(-1);
-    for (const answer of from) for (const row of answer.rows) {
-      const group = Object.fromEntries(this.query.by.map((name) => [name, row[name]]));
-      found.set(JSON.stringify(group), group);
+    // The largest first: by the sum of their rows, or by their newest total.
+    const found = new Map(), alone = this.query.window.kind === "count", { spec } = this.query;
+    for (const answer of alone ? this.answers : this.upto().slice(-1)) for (const row of answer.rows) {
+      const group = Object.fromEntries(this.query.by.map((name) => [name, row[name]])), key = JSON.stringify(group);
+      found.set(key, { group, name: label(group), size: alone ? Number(answer.total) : (found.get(key)?.size || 0) + Number(spec.item ? row.count : 1) });
     }
-    return [...found.values()].sort((a, b) => label(a).localeCompare(label(b)));
+    return [...found.values()].sort((a, b) => b.size - a.size || a.name.localeCompare(b.name));
   }
 
   mine(rows) {
@@ -362,10 +398,17 @@ class Card {
   }
 
   shownRows(answer) {
-    // The chart reads the same answers again and again, so their keys are kept.
     const group = this.group ? label(this.group) : "";
     if (!answer.kept || answer.kept.group !== group) answer.kept = { group, rows: this.keyed(this.mine(answer.rows)) };
     return answer.kept.rows;
+  }
+
+  rows() {
+    // The rows that are shown next.
+    const shown = this.upto(), answer = shown[shown.length - 1];
+    if (this.choices && (this.filled !== answer || !this.group)) this.fillPicker();
+    this.filled = answer;
+    return answer ? this.shownRows(answer) : [];
   }
 
   keyed(rows) {
@@ -381,13 +424,11 @@ class Card {
     });
   }
 
-  // Drawing ---------------------------------------------------------------------------------------
+  // Drawing ---
 
   render(now) {
     const shown = this.upto();
     const answer = shown[shown.length - 1];
-    if (this.choices && (this.filled !== answer || !this.group)) this.fillPicker();
-    this.filled = answer;
     const group = this.group ? label(this.group) : "";
     const jump = this.shownGroup !== group || !this.shown;
     if (!jump && this.shown === answer && this.charted === answer) return;
@@ -397,10 +438,10 @@ class Card {
     if (fast !== this.hasty) this.element.classList.toggle("fast", this.hasty = fast);
     this.shown = this.last = answer;
     this.shownGroup = group;
-    this.empty.hidden = Boolean(answer);
+    const rows = answer ? this.shownRows(answer) : [];
+    this.empty.hidden = rows.length > 0;
+    if (!rows.length) write(this.empty, answer ? `No rows ${this.group ? `of ${group} ` : ""}in this window.` : view.end === null ? "No answer yet: the first window has not ended." : "Nothing is kept of this moment.");
     if (!answer) { this.wipe(); return; }
-    const rows = this.shownRows(answer);
-    paint(rows);
     if (anew) {
       this.drawnAt = now;
       this.header(answer, rows);
@@ -413,65 +454,69 @@ class Card {
       this.sparkline(shown.slice(-SPARKS));
       if (this.query.ranked) this.bump(shown.slice(-BUMPS));
       else this.plainRows(rows);
-      write(this.caption, `${this.query.name}, window ${clock(answer.start)} to ${clock(answer.end)}`);
+      write(this.caption, `${this.query.title}, ${this.when(answer)}`);
     } else later(Math.max(now, this.chartedAt) + SLOW);
     this.relight();
   }
 
   wipe() {
-    if (view.end !== null) write(this.empty, "Nothing is kept of this moment.");
     this.body.replaceChildren();
     this.lines = [];
     this.places.clear();
     this.noChart();
     if (this.frame) this.frame.points.replaceChildren();
     this.points.clear();
-    this.facts.replaceChildren();
+    for (const fact of this.facts.children) write(fact, "");
     this.charted = undefined;
   }
 
   fillPicker() {
-    const names = this.groups();
-    if (!this.group && names.length) this.group = names[0];
-    const text = names.map(label).join("\n");
-    if (text !== this.listed) {
-      this.listed = text;
-      this.choices.replaceChildren(...names.map((each) => make("option", { value: label(each) })));
-    }
+    const groups = this.groups();
+    this.group ??= groups[0]?.group;
+    const unit = this.query.units.count || (this.weighed === "rows" || !this.query.spec.item ? "rows" : "");
+    const texts = groups.slice(0, 500).map(({ name, size }) => `${name} · ${number(size, false, unit)}`);
+    if (texts.join() !== this.listed) this.choices.replaceChildren(...texts.map((text, i) => make("option", { value: groups[i].name, label: text })));
+    this.listed = texts.join();
     if (document.activeElement !== this.input) this.input.value = this.group ? label(this.group) : "";
   }
 
   header(answer, rows) {
-    write(this.total, number(answer.total));
-    const [kind, words] = promise(answer);
+    const unit = this.weighed === "rows" ? "" : this.query.units[this.query.value];
+    write(this.total, number(answer.total, false, unit));
+    write(this.rate, this.perTime(answer, unit));
+    const [kind, words] = promise(answer, rows, this.query);
     const corrected = answer.revision > 1 ? `corrected ${answer.revision} times` : answer.revision ? "corrected" : "";
-    const facts = [words, corrected, `${rows.length} ${rows.length === 1 ? "row" : "rows"}`, kept(this.visible().length, this.all)];
-    if (!this.facts.firstChild) this.facts.append(...facts.map(() => make("span")));
+    const facts = [words, corrected, `${rows.length} ${rows.length === 1 ? "row" : "rows"}`, `Windows kept: ${whole.format(this.kept)}`];
     facts.forEach((text, i) => write(this.facts.children[i], text));
-    if (this.facts.firstChild.className !== kind) this.facts.firstChild.className = kind;
+    if (this.facts.children[0].className !== kind) this.facts.children[0].className = kind;
     if (this.wanted?.value && view.end === null && performance.now() > this.askedAt + AWAY) this.locate();
-    const start = answer.start === null ? "" : `${clock(answer.start)} – `;
-    write(this.time, `${start}${clock(answer.end)}`);
+    write(this.time, this.when(answer));
+  }
+
+  when({ start, end }) { return start === null ? `until ${clock(end, this.query.window.step)}` : clock(end, this.query.window.step, start); }
+
+  perTime({ start, end, total }, unit) {
+    const seconds = this.query.window.size && typeof end === "string" && start ? (order(end) - order(start)) / 1000 : 0;
+    if (!seconds || total === null) return "";
+    const [size, per] = seconds >= 7200 ? [3600, "hour"] : seconds >= 120 ? [60, "minute"] : [1, "second"];
+    return `${number(Number(((total / seconds) * size).toPrecision(3)), false, unit)} per ${per}`;
   }
 
   sparkline(shown) {
     const answer = shown[shown.length - 1];
     this.total.title = answer.total === null ? "not known on this engine"
-      : `${number(answer.total, true)} ${this.query.spec.weight || "rows"} in the window`;
-    this.time.title = clock(answer.end, true);
+      : `${number(answer.total, true)} ${this.weighed} in the window`;
     this.time.dateTime = String(answer.end);
     const totals = shown.filter((each) => each.total !== null).map((each) => Number(each.total));
     const most = Math.max(...totals, 1e-9);
     const at = (value, i) => `${((i / Math.max(1, totals.length - 1)) * 96).toFixed(1)},${(20 - (value / most) * 17).toFixed(1)}`;
     const line = totals.map(at).join("L");
-    if (!this.spark.firstChild) this.spark.append(draw("path", { class: "under" }), draw("path"));
-    put(this.spark.firstChild, "d", totals.length > 1 ? `M0,22L${line}L96,22Z` : "");
-    put(this.spark.lastChild, "d", totals.length > 1 ? `M${line}` : "");
+    put(this.spark.firstElementChild, "d", totals.length > 1 ? `M0,22L${line}L96,22Z` : "");
+    put(this.spark.lastElementChild, "d", totals.length > 1 ? `M${line}` : "");
   }
 
   ranking(rows, answer, jump) {
-    // A line of the table stays at its place, and what is new is written into it. What was
-    // elsewhere before glides from there, by the known height of a row: nothing is measured.
+    // A line stays where it is, and what is new is written into it. It glides from where that was before.
     const { query, lines } = this;
     const value = (row) => Number(query.value ? row[query.value] : 0);
     const most = Math.max(...rows.map(({ row }) => Math.abs(value(row))).filter(Number.isFinite), 1e-12);
@@ -479,6 +524,7 @@ class Card {
     for (const { key, row } of this.keyed(this.mine(answer.changes))) moves.set(key, row);
     const moving = !jump && this.seen && !calm.matches && !document.hidden;
     const held = lines.find((line) => line.tr === document.activeElement);
+    this.apart = telling(rows.map(({ key }) => key));
     const heldKey = held && held.key;
     const before = this.places;
     this.places = new Map(rows.map(({ key }, place) => [key, place]));
@@ -488,18 +534,20 @@ class Card {
       this.fill(line, each, value(each.row) / most, most, moves.get(each.key));
       const from = before.get(each.key);
       if (!moving || from === place) return;
-      line.motion = line.tr.animate(from === undefined ? ENTERS : [{ transform: `translateY(${(from - place) * ROW}px)` }, { transform: "none" }], this.hasty ? STEPS : GLIDES);
+      line.motion = from === undefined ? line.tr.animate(ENTERS, this.hasty ? STEPS : ARRIVES)
+        : line.tr.animate([{ transform: `translateY(${(from - place) * ROW}px)` }, { transform: "none" }], this.hasty ? STEPS : GLIDES);
     });
     while (lines.length > rows.length) lines.pop().tr.remove();
+    this.full.hidden = true;
     const gone = [...before].filter(([key]) => !this.places.has(key));
     if (moving && gone.length <= before.size / 2) for (const [key, place] of gone) this.fade(key, place);
-    if (held) { // the focus goes with the row
+    if (held) {
       const now = lines[this.places.get(heldKey)] || (lines.includes(held) ? held : lines[0]);
       if (now && now !== held) this.rove(now.tr);
       if (now) light(now.id);
     } else if (lines.length && !lines.some((line) => line.tr.tabIndex === 0)) lines[0].tr.tabIndex = 0;
     // The list keeps its height when there are fewer rows for a while.
-    const tallest = Math.max(Math.min(this.tallest || 0, query.spec.k || 0), rows.length);
+    const tallest = Math.max(Math.min(this.tallest || 0, query.spec.k || 0), rows.length, 1);
     if (tallest !== this.tallest) this.list.style.minHeight = `${tallest * ROW}px`;
     this.tallest = tallest;
   }
@@ -526,7 +574,10 @@ class Card {
       line.dot.style.background = colour(id);
     }
     write(line.rank, String(row.rank));
-    write(line.text, key);
+    this.room ??= line.name.clientWidth - 30; // the space around, and the dot
+    line.short = cut(key, this.room * (this.beside.length ? 0.6 : 1), FONTS.row, this.apart);
+    write(line.text, line.short);
+    line.name.ariaLabel = line.short === key ? null : key;
     if (this.beside.length) write(line.beside, this.besides(row));
     let said = "", kind = "";
     if (move && move.change === "enter") [said, kind] = ["new", "new"];
@@ -560,50 +611,51 @@ class Card {
   }
 
   explain(line) {
-    // All digits, when somebody points at a row.
+    // The whole name and all digits of the row that is pointed at or has the focus.
     if (!line) return;
-    const { query } = this, { row } = line, error = Number(row.error || 0);
-    line.name.title = [line.key, this.besides(row)].filter(Boolean).join("\n");
-    line.number.title = error > 0 ? `between ${number(Number(row.count) - error, true)} and ${number(row.count, true)}`
-      : query.value ? number(row[query.value], true) : "";
+    const { query } = this, { row, name } = line, error = Number(row.error || 0);
+    this.full.hidden = line.short === line.key && name.scrollWidth <= name.clientWidth;
+    write(this.full, [line.key, this.besides(row)].filter(Boolean).join("\n"));
+    this.full.style.top = `${(this.lines.indexOf(line) + 1) * ROW}px`;
+    line.number.title = error > 0 ? `between ${number(Number(row.count) - error, true)} and ${number(row.count, true, query.units.count)}`
+      : query.value ? number(row[query.value], true, query.units[query.value]) : "";
   }
 
   text(name, value) {
-    return /^(timestamp|date)/.test(this.query.types[name] || "") ? clock(value) : number(value);
+    return /^timestamp/.test(this.query.types[name] || "") ? clock(value) : number(value, false, this.query.units[name]);
   }
 
   fade(key, place) {
-    // The names that fade are used again and again: taking one away would cost a picture of its own.
+    // Names that fade are used again: taking one away would cost a picture.
     const { children } = this.ghosts, at = this.faded = ((this.faded ?? -1) + 1) % Math.max(10, this.query.spec.k || 0);
     const ghost = children[at] || this.ghosts.appendChild(make("div", { className: "ghost" }));
     write(ghost, key);
     ghost.style.translate = `0 ${place * ROW}px`;
-    ghost.animate(LEAVES, this.hasty ? STEPS : { duration: 600, easing: "ease-in" });
+    ghost.animate(LEAVES, this.hasty ? STEPS : ARRIVES);
   }
 
   noChart() {
-    this.chart.style.height = "0";
     this.ends = [];
     this.paths.clear();
     if (this.query.ranked) this.chart.replaceChildren();
   }
 
   bump(windows) {
-    const { chart, width } = this;
-    const k = Math.max(...windows.map((each) => this.shownRows(each).reduce((most, { row }) => Math.max(most, row.rank), 0)), 1);
-    if (!width || windows.length < 2) { this.noChart(); return; }
-    const last = this.shownRows(windows[windows.length - 1]);
-    const longest = last.reduce((most, { key }) => Math.max(most, key.length), 0);
-    const step = k > 12 ? 12 : 15, top = 12, left = 8, names = Math.min(longest * 6.4 + 16, width * 0.4);
-    const high = top + (k - 1) * step + 14, wide = width - 24, right = wide - names;
-    chart.style.height = `${high + 6}px`;
+    const { chart, width: wide } = this;
+    this.drawing.hidden = windows.length < 2;
+    if (!wide || windows.length < 2) { this.noChart(); return; }
+    const k = Math.max(...windows.map((each) => this.shownRows(each).reduce((most, { row }) => Math.max(most, row.rank), 0)), 2);
+    const last = this.shownRows(windows[windows.length - 1]), least = (k - 1) * (k > 12 ? 12 : 15) + 28;
+    this.drawing.style.minHeight = `${least}px`;
+    const high = Math.max(least, this.height), step = Math.min(ROW, (high - 28) / (k - 1)), top = step === ROW ? ROW / 2 : 12, left = 8;
+    pen.font = FONTS.chart;
+    const names = Math.min(last.reduce((most, { key }) => Math.max(most, pen.measureText(key).width), 0) + 12, wide * 0.4), right = wide - names;
     put(chart, "viewBox", `0 0 ${wide} ${high}`);
     const newest = windows.length - 1;
     const x = (i) => left + (i / newest) * (right - left - 8);
     const y = (rank) => top + (rank - 1) * step;
     const lines = new Map();
     windows.forEach((each, i) => {
-      paint(this.shownRows(each));
       const px = x(i).toFixed(1), mid = ((x(i - 1) + x(i)) / 2).toFixed(1);
       for (const { key, id, row } of this.shownRows(each)) {
         let line = lines.get(key);
@@ -616,7 +668,8 @@ class Card {
       }
     });
     this.pathsOf(lines, newest);
-    const room = Math.floor((names - 8) / 6.3);
+    const ends = telling(last.map(({ key }) => key));
+    let low = -Infinity;
     last.forEach(({ id, key, row }, i) => {
       const end = this.ends[i] ||= { dot: chart.appendChild(draw("circle", { r: 3.5 })), name: chart.appendChild(draw("text", { class: "name" }, "")) };
       if (end.id !== id) {
@@ -625,10 +678,11 @@ class Card {
         for (const each of [end.dot, end.name]) put(each, "data-id", id);
       }
       put(end.dot, "cx", x(newest).toFixed(1));
+      low = Math.max(low + 12, y(row.rank)); // some may share a rank
       put(end.dot, "cy", y(row.rank));
       put(end.name, "x", (x(newest) + 9).toFixed(1));
-      put(end.name, "y", y(row.rank) + 4);
-      write(end.name, key.length > room ? `${key.slice(0, room - 1)}…` : key);
+      put(end.name, "y", low + 4);
+      write(end.name, cut(key, names - 12, FONTS.chart, ends));
     });
     for (const { dot, name } of this.ends.splice(last.length)) { dot.remove(); name.remove(); }
   }
@@ -641,12 +695,12 @@ class Card {
       if (!path) {
         path = free.pop() || this.chart.insertBefore(draw("path", { class: "line" }), this.chart.firstChild);
         put(path, "data-id", line.id);
-        path.style.stroke = colour(line.id);
         this.paths.set(key, path);
       }
       put(path, "d", line.path);
       const gone = line.last !== newest;
       if (path.classList.contains("gone") !== gone) path.classList.toggle("gone", gone);
+      this.stroke(path);
     }
     for (const path of free) path.remove();
   }
@@ -665,8 +719,8 @@ class Card {
     const axes = Object.entries(query.spec.prefer).filter(([, wish]) => wish !== "diff").slice(0, 2);
     if (axes.length < 2 || !width) return;
     const [[xName, xWish], [yName, yWish]] = axes;
-    const wide = width - 24, high = Math.round(Math.min(300, Math.max(210, wide * 0.62)));
-    chart.style.height = `${high + 6}px`;
+    const wide = width, least = Math.round(Math.min(300, Math.max(210, wide * 0.62))), high = Math.max(least, this.height);
+    this.drawing.style.minHeight = `${least}px`;
     put(chart, "viewBox", `0 0 ${wide} ${high}`);
     const box = { left: 46, right: wide - 14, top: 12, bottom: high - 34 };
     const x = scale(rows.map(({ row }) => Number(row[xName])), box.left + 10, box.right - 10);
@@ -675,19 +729,18 @@ class Card {
       this.frame = { grid: draw("g"), area: draw("path", { class: "area" }), stairs: draw("path", { class: "stairs" }), points: draw("g") };
       chart.replaceChildren(this.frame.grid, this.frame.area, this.frame.stairs, this.frame.points);
     }
-    const wish = { min: "lower is better", max: "higher is better" };
+    const axis = (name, wish) => `${name}${/^(bytes)?$/.test(query.units[name] || "") || name.endsWith(query.units[name]) ? "" : `, ${query.units[name]}`}: ${wish === "min" ? "lower" : "higher"} is better`;
     const ticks = JSON.stringify([wide, high, x.ticks, y.ticks, x.ticks.map(x), y.ticks.map(y)]);
     if (ticks !== this.frame.ticks) this.frame.grid.replaceChildren(
       ...x.ticks.flatMap((tick) => [draw("line", { class: "grid", x1: x(tick), x2: x(tick), y1: box.top, y2: box.bottom }),
-        label2(short.format(tick), x(tick), box.bottom + 14, "middle")]),
+        label2(tickText(tick, query.units[xName]), x(tick), box.bottom + 14, "middle")]),
       ...y.ticks.flatMap((tick) => [draw("line", { class: "grid", x1: box.left, x2: box.right, y1: y(tick), y2: y(tick) }),
-        label2(short.format(tick), box.left - 5, y(tick) + 4, "end")]),
-      label2(`${xName}: ${wish[xWish]}`, box.right, high - 4, "end"),
-      label2(`${yName}: ${wish[yWish]}`, box.left, 8, "start"));
+        label2(tickText(tick, query.units[yName]), box.left - 5, y(tick) + 4, "end")]),
+      label2(axis(xName, xWish), box.right, high - 4, "end"),
+      label2(axis(yName, yWish), box.left, 8, "start"));
     this.frame.ticks = ticks;
     const sorted = [...rows].sort((a, b) => a.row[xName] - b.row[xName]);
     const corner = (a, b) => {
-      // The staircase turns on the side that the two points leave undominated.
       const far = (u, v, w) => (w === "min" ? Math.max(u, v) : Math.min(u, v));
       return [far(a.row[xName], b.row[xName], xWish), far(a.row[yName], b.row[yName], yWish)];
     };
@@ -722,7 +775,7 @@ class Card {
       write(text, key);
       put(text, "text-anchor", px > wide * 0.65 ? "end" : px < wide * 0.3 ? "start" : "middle");
       put(text, "y", y(row[yName]) < 34 ? 20 : -11);
-      put(point, "aria-label", `${key}: ${xName} ${number(row[xName])}, ${yName} ${number(row[yName])}`);
+      put(point, "aria-label", `${key}: ${xName} ${this.text(xName, row[xName])}, ${yName} ${this.text(yName, row[yName])}`);
       fresh.set(key, point);
     }
     for (const [key, point] of this.points) if (!fresh.has(key)) {
@@ -732,7 +785,17 @@ class Card {
     this.points = fresh;
   }
 
-  // Lighting, keys, taking the answer away ----------------------------------------------------------
+  tint() {
+    for (const { dot, id } of [...this.lines, ...this.ends]) dot.style.background = dot.style.fill = colour(id);
+    for (const path of this.paths.values()) this.stroke(path);
+    for (const point of this.points.values()) point.style.setProperty("--c", colour(point.dataset.id));
+  }
+
+  stroke(path) {
+    path.style.stroke = path.classList.contains("gone") ? "" : colour(path.dataset.id);
+  }
+
+  // Lighting, keys, taking the answer away ---
 
   relight() {
     const lit = view.lit;
@@ -771,7 +834,7 @@ class Card {
       if (typeof value === "string" && /^[=+\-@\t\r]/.test(text) && !/^-?\d+$/.test(text)) text = `'${text}`;
       return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
     };
-    const rows = this.last ? this.mine(this.last.rows) : []; // shown is null while a new picture is due
+    const rows = this.last ? this.mine(this.last.rows) : [];
     return [this.query.columns, ...rows.map((row) => this.query.columns.map((name) => row[name]))].map((cells) => cells.map(quote).join(",")).join("\r\n") + "\r\n";
   }
 
@@ -797,10 +860,13 @@ function put(element, name, value) {
 }
 
 const GLIDES = { duration: 300, easing: "cubic-bezier(.2, .7, .2, 1)" };
-// The same in six steps: where answers come fast something always moves, and a step costs the same as a frame.
+// The same in six steps, for answers that come fast: each step costs as much as a frame.
 const STEPS = { duration: 240, easing: "linear(0 0% 17%, .45 17% 33%, .7 33% 50%, .86 50% 67%, .95 67% 83%, 1 83% 100%)" };
-const LEAVES = [{ opacity: 0.9, transform: "none" }, { opacity: 0, transform: "translateX(24px)" }];
-const ENTERS = [{ opacity: 0, transform: "translateX(-14px)" }, { opacity: 1, transform: "none" }];
+// What leaves is gone before another takes its place.
+const ARRIVES = { duration: 500, easing: "linear" };
+const LEAVES = [{ opacity: 0.9, transform: "none" }, { opacity: 0, transform: "translateX(24px)", offset: 0.4 }, { opacity: 0 }];
+const ENTERS = [{ opacity: 0, transform: "translateX(-14px)" }, { opacity: 0, transform: "translateX(-14px)", offset: 0.45, easing: "ease-out" }, { opacity: 1, transform: "none" }];
+const tickText = (tick, unit) => (unit === "bytes" ? bytes(tick) : short.format(tick));
 const label2 = (text, x, y, anchor) => draw("text", { x, y, "text-anchor": anchor }, text);
 
 function scale(values, low, high) {
@@ -851,18 +917,29 @@ async function copy(text, button) {
   setTimeout(() => { button.textContent = before; }, 1500);
 }
 
-// As many columns as fit, but none that would stay nearly empty.
-function columns() {
-  const count = view.cards.length, fit = Math.max(1, Math.floor(($("cards").clientWidth - 28 + 18) / (400 + 18)));
-  $("cards").style.setProperty("--columns", Math.min(count || 1, Math.ceil(count / Math.ceil(count / fit)) || 1));
+// Lines of cards, all filled: about as many in each. A wide card counts as two.
+function arrange() {
+  const wide = parseFloat(getComputedStyle($("cards")).width) + GAP, fit = Math.max(1, Math.floor(wide / (LEAST + GAP)));
+  const size = ({ query }) => Math.min(fit, query.wide ? 2 : 1), rest = [...view.cards];
+  let left = rest.reduce((sum, card) => sum + size(card), 0);
+  for (let lines = Math.ceil(left / fit); rest.length; lines = Math.max(1, lines - 1)) {
+    const line = [rest.shift()], most = Math.min(fit, Math.max(size(line[0]), Math.ceil(left / lines)));
+    let full = size(line[0]);
+    while (rest.length && full + size(rest[0]) <= most) { full += size(rest[0]); line.push(rest.shift()); }
+    left -= full;
+    const width = (card) => (wide / full) * size(card) - GAP, broad = line.every((card) => width(card) > BROAD);
+    for (const card of line) {
+      card.element.style.flexBasis = `${width(card) - 0.02}px`;
+      card.element.classList.toggle("broad", broad); // the chart beside the ranking
+    }
+  }
 }
 
-// Drawing all, once per frame -----------------------------------------------------------------------
+// Drawing all, once per frame ---
 
-// Nobody reads more than a few rankings a second; those in between are in the charts. Where a
-// picture takes long, the next one waits longer, so that the page never takes all of a processor.
+// Nobody reads more than a few rankings a second. Where a picture takes long, the next one waits longer.
 let waiting = false, drawn = 0, cost = 0, charts = 0;
-const painted = new MessageChannel(); // its message comes when the frame is done
+const painted = new MessageChannel();
 painted.port1.onmessage = () => { cost = Math.min(200, performance.now() - drawn); };
 
 function refresh() {
@@ -874,6 +951,8 @@ function refresh() {
     waiting = false;
     drawn = performance.now();
     charts = Math.ceil(pause / 250); // the other charts have their turn in the next pictures
+    dates();
+    paint();
     painted.port2.postMessage(null);
     for (const card of view.cards) card.render(drawn);
     travelBar();
@@ -888,7 +967,7 @@ function later(time) {
   alarm = setTimeout(() => { alarmAt = Infinity; refresh(); }, time - performance.now());
 }
 
-// Time travel ---------------------------------------------------------------------------------------
+// Time travel ---
 
 function timeline() {
   // All ends there are, of the kind that most cards have: times, or counts of rows.
@@ -898,7 +977,7 @@ function timeline() {
   return [...chosen].sort(([a], [b]) => a - b).map(([, end]) => end);
 }
 
-// The list of all ends is long. While the newest answers are shown, it may be some moments old.
+// A long list; while the newest answers are shown, it may be some moments old.
 let listed = [], listedAt = -Infinity;
 function someEnds() {
   const old = performance.now() - listedAt;
@@ -921,18 +1000,18 @@ function travelBar() {
   let at = ends.length - 1;
   while (at > 0 && order(ends[at]) > limit) at--;
   if (slider.value !== String(at)) slider.value = at;
-  put(slider, "aria-valuetext", past ? `the past, ${clock(ends[at])}` : "now");
-  write($("pause"), past ? "Go on" : "Pause");
+  put(slider, "aria-valuetext", past ? `the past, ${clock(ends[at], view.step)}` : "now");
+  write($("pause"), past ? "Resume" : "Pause");
   const ago = ends.length - 1 - at;
-  write($("when"), past ? `Showing the past: ${clock(ends[at], true)}${ago ? `, ${whole.format(ago)} window${ago > 1 ? "s" : ""} ago` : ""}` : `Showing now · ${kept(ends.length, view.cards.every((card) => card.all))}`);
+  write($("when"), past ? `Showing the past: ${clock(ends[at], view.step)}${ago ? `, ${whole.format(ago)} window${ago > 1 ? "s" : ""} ago` : ""}` : `Showing now · Windows kept: ${whole.format(Math.max(...view.cards.map((card) => card.kept)))}`);
   liveSign();
 }
 
 function liveSign() {
-  const sign = $("live"), past = view.end !== null;
+  const sign = $("live"), past = view.end !== null, state = view.status?.state || "live";
   sign.hidden = false;
-  put(sign, "class", `live ${!view.connected ? "lost" : past ? "past" : ""}`);
-  write(sign, !view.connected ? "reconnecting" : past ? "the past" : "live");
+  put(sign, "class", `live ${!view.connected ? "lost" : past ? "past" : state === "live" ? "" : "over"}`);
+  write(sign, !view.connected ? "reconnecting" : past ? "the past" : state);
 }
 
 function go(end) {
@@ -969,10 +1048,9 @@ async function load(card, last) {
   if (!reply.ok) return;
   const { answers } = await reply.json();
   for (const answer of answers) card.add(answer);
-  card.all ||= last >= view.board.history || answers.length < last; // else older ones are loaded when somebody goes back
 }
 
-// Status ----------------------------------------------------------------------------------------------
+// Status ---
 
 function ago(seconds) {
   if (seconds < 0) return `${ago(-seconds)} ahead`;
@@ -984,13 +1062,15 @@ function ago(seconds) {
 function tellStatus() {
   const status = view.status;
   if (!status) return;
+  // Files may be old.
+  const { state, behind, subscribers } = status, finished = state !== "live", old = behind > 172800 && view.board.sources.every(({ kind }) => kind === "files");
   const parts = [
-    [number(Math.round(status.rows_per_second)), "rows/s"],
+    ...(finished ? [] : [[number(Math.round(status.rows_per_second)), "rows/s"]]),
     [number(status.rows), "rows"],
-    ...(status.watermark === null ? [] : [[clock(status.watermark, false, false), "reached"]]),
-    ...(status.behind === null ? [] : [[ago(status.behind), status.behind < 0 ? "of the clock" : "behind the clock"]]),
+    ...(status.watermark === null ? [] : [[clock(status.watermark, view.step), "reached"]]),
+    ...(behind === null || finished || old ? [] : [[ago(behind), behind < 0 ? "of the clock" : "behind the clock"]]),
     [number(status.late), "late"], [number(status.bad), "bad"], [bytes(status.state_bytes), "state"],
-    [status.engine, "engine"], [number(status.subscribers), status.subscribers === 1 ? "viewer" : "viewers"],
+    [status.engine, "engine"], [number(subscribers), subscribers === 1 ? "viewer" : "viewers"],
   ];
   const line = $("status");
   if (line.children.length !== parts.length) line.replaceChildren(...parts.map(() => make("span", {}, make("b"), "")));
@@ -998,26 +1078,35 @@ function tellStatus() {
     write(line.children[i].firstChild, value);
     if (line.children[i].lastChild.data !== ` ${what}`) line.children[i].lastChild.data = ` ${what}`;
   });
-  // Without a connection nothing else is known, so what was wrong before is not repeated.
-  const wrong = view.connected ? status.trouble : [`the connection is lost since ${clock(new Date(view.heard).toISOString(), false, false)}; trying again`];
+  // Without a connection nothing else is known.
+  const wrong = view.connected ? status.trouble : [`the connection is lost since ${format(view.zone || undefined, { timeStyle: "medium" }).format(view.heard)}; trying again`];
   write($("trouble"), wrong.map((each) => each[0].toUpperCase() + each.slice(1)).join(" · "));
   $("trouble").hidden = !wrong.length;
   line.classList.toggle("old", !view.connected);
+  const most = status.bad_rows.reduce((worst, each) => (each.bad > worst.bad ? each : worst), { bad: 0 });
+  $("bad").hidden = !most.bad;
+  if (most.bad) {
+    write($("bad-sum"), `Bad rows, left out: ${number(most.bad)} of ${number(most.rows)} (${percent(most.bad / most.rows)})`);
+    const told = status.bad_rows.map(({ query, bad, rows, reason }) => `${view.cards.find((card) => card.query.name === query)?.query.title || query}: `
+      + `${number(bad, true)} of ${number(rows, true)} rows (${percent(bad / rows)}). ${reason ? `The first: ${reason}` : "The reason is not known."}`);
+    if (told.join() !== $("bad-list").textContent) $("bad-list").replaceChildren(...told.map((text) => make("li", {}, text)));
+  }
+  liveSign();
 }
 
 let lastSaid = 0, unsaid = 0;
 function announce(card, answer) {
-  // At most every ten seconds, so that a screen reader is not flooded; what came in between, the newest of it, then.
+  // At most every ten seconds, for screen readers.
   if (view.end !== null || document.hidden || !card.query.ranked) return;
   const leader = card.mine(answer.rows)[0];
   const moved = card.mine(answer.changes).find((row) => row.to_rank === 1);
   if (!leader || !moved) return;
-  const text = `${card.query.name}: ${card.keyed([leader])[0].id} is now first.`;
+  const text = `${card.query.title}: ${card.keyed([leader])[0].id} is now first.`;
   clearTimeout(unsaid);
   unsaid = setTimeout(() => { lastSaid = Date.now(); $("said").textContent = text; }, Math.max(0, lastSaid + 10000 - Date.now()));
 }
 
-// Start -----------------------------------------------------------------------------------------------
+// Start ---
 
 function look() {
   if (view.theme === "auto") delete document.documentElement.dataset.theme;
@@ -1038,7 +1127,6 @@ function controls() {
   look();
   $("zone").onchange = (event) => {
     view.zone = event.target.value;
-    clocks = {};
     for (const card of view.cards) card.shown = null;
     remember(); refresh(); tellStatus();
   };
@@ -1126,13 +1214,13 @@ async function start() {
   view.board = await reply.json();
   $("title").textContent = view.board.name;
   document.title = `${view.board.name} · Skyband`;
+  view.step = Math.min(...view.board.queries.map(({ window: over }) => over.step || 1));
   for (const query of view.board.queries) {
     const card = new Card(query);
     view.cards.push(card);
     $("cards").append(card.element);
   }
-  columns();
-  new ResizeObserver(columns).observe($("cards"));
+  new ResizeObserver(arrange).observe($("cards"));
   view.lit = view.pinned;
   view.whole = view.end !== null;
   listen();
