@@ -19,7 +19,7 @@ const HIDDEN = new Set(["window_start", "window_end", "revision", "rank", "count
 const ROW = 32; // height of a row, as in the style sheet
 const COLOURS = 20; // as many as the style sheet has
 const LEAST = 400; // width of a card beside others
-const BROAD = 740; // width that has room for a ranking and its chart beside it
+const BROAD = 740; // and with its chart beside its ranking
 const GAP = 18; // between cards, as in the style sheet
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 const place = new URLSearchParams(location.hash.slice(1));
@@ -360,7 +360,6 @@ class Card {
   }
 
   get kept() {
-    // The service keeps more than are loaded here.
     const counts = this.group && this.query.window.kind === "count" ? {} : view.status?.windows || {};
     return Math.max(counts[this.query.name] || 0, this.visible().length);
   }
@@ -641,9 +640,10 @@ class Card {
   }
 
   bump(windows) {
-    const { chart, width: wide } = this;
+    const { chart } = this;
     this.drawing.hidden = windows.length < 2;
-    if (!wide || windows.length < 2) { this.noChart(); return; }
+    const wide = this.width ||= this.drawing.clientWidth;
+    if (wide < 60 || windows.length < 2) { this.noChart(); return; }
     const k = Math.max(...windows.map((each) => this.shownRows(each).reduce((most, { row }) => Math.max(most, row.rank), 0)), 2);
     const last = this.shownRows(windows[windows.length - 1]), least = (k - 1) * (k > 12 ? 12 : 15) + 28;
     this.drawing.style.minHeight = `${least}px`;
