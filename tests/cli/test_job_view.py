@@ -217,3 +217,21 @@ def test_on_a_terminal_the_view_takes_the_place_of_the_console(
     assert as_shown(job).sinks["best"]["rows"] == 0
     files = parse_job(JOB)
     assert as_shown(files).sinks == files.sinks
+
+
+def test_a_job_says_that_it_waits_for_files(tmp_path: Path) -> None:
+    from support.command_line import run
+
+    text = """
+        name = "best"\nengine = "local"\ncheckpoint = "state"
+        source = { kind = "files", path = "nowhere" }
+        query = { kind = "TopK", k = 2, score = "v", time = "ts", window = { size = 10 } }
+        """
+    (tmp_path / "job.toml").write_text(text)
+    found = run("check", tmp_path / "job.toml")
+    assert found.exit_code == 0
+    assert found.stdout.endswith("job.toml is fine\n")
+    assert "[source] path: no file matches" in found.stderr
+    assert "the job waits for files" in found.stderr
+    (tmp_path / "job.toml").write_text(text + "trigger = { once = true }\n")
+    assert run("check", tmp_path / "job.toml").exit_code == 2

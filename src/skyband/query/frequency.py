@@ -44,8 +44,8 @@ class HeavyHitters(Query):
         min_count: Least count of an item in the window, with ``against``.
 
     An item is proven to belong into the answer if none that is left out can have a greater count.
-    The window before has the same length. ``aggregate`` and ``against`` are exact, and for a
-    TimeWindow. If ``most`` cuts items off, the bound ``cut`` of the answer says how many.
+    The window before has the same length. ``aggregate`` and ``against`` are exact, over windows
+    of time. If ``most`` cuts items off, the bound ``cut`` of the answer says how many.
     """
 
     kind: ClassVar[str] = "HeavyHitters"
