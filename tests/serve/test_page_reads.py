@@ -373,6 +373,8 @@ def test_groups_by_size_unknown_ones_and_empty_windows(chromium: Any, tmp_path: 
         page = opened(chromium, client, "#end=2025-08-30T01:00:02%2B00:00")
         field = page.locator(".pick input")
         wait_text(page, "tbody", "3")
+        counted = page.locator(".sums").inner_text().split("\n")
+        assert counted[:2] == ["6", "rows in the window, every service"]
         assert field.input_value() == "dns"
         options = page.locator("datalist option")
         labels = options.evaluate_all("(all) => all.map((e) => e.label)")

@@ -211,14 +211,12 @@ class Card {
     const { query } = this;
     const element = this.element = $("card").content.firstElementChild.cloneNode(true), find = (part) => element.querySelector(part);
     for (const part of ["total", "rate", "spark", "facts", "caption", "list", "ghosts", "body", "full", "drawing", "chart", "empty", "time"]) this[part] = find(`.${part}`);
-    this.weighed = query.spec.weight && !query.spec.aggregate ? query.spec.weight : "rows";
     find("h2").id = `q-${view.cards.length}`;
     element.setAttribute("aria-labelledby", find("h2").id);
-    for (const [part, text] of [["h2", query.title], [".asks", query.asks], [".weighed", `${this.weighed} in the window`], ["caption", query.title]]) find(part).append(text);
+    for (const [part, text] of [["h2", query.title], [".asks", query.asks], [".weighed", `${query.total_of} in the window${query.by.length && query.window.kind !== "count" ? `, every ${query.by.join(", ")}` : ""}`], ["caption", query.title]]) find(part).append(text);
     if (query.by.length) find("header").append(this.picker());
     if (query.positions) find("header").append(this.finder());
-    const value = query.spec.weight && query.value === "count" ? `sum of ${query.spec.weight}` : query.value || "Value";
-    this.heads = query.ranked ? ["Rank", "Change", query.key.join(", ") || "Row", value] : query.columns.slice(2);
+    this.heads = query.ranked ? ["Rank", "Change", query.key.join(", ") || "Row", query.heading] : query.columns.slice(2);
     find("thead tr").append(...this.heads.map((name) => make("th", { scope: "col", role: "columnheader" }, name)));
     const shown = new Set([...query.key, ...query.by, query.value, "window_start", "window_end", "revision", "rank", "error", query.spec.time, "count"]);
     this.beside = query.columns.filter((name) => !shown.has(name));
@@ -472,7 +470,7 @@ class Card {
   fillPicker() {
     const groups = this.groups();
     this.group ??= groups[0]?.group;
-    const unit = this.query.units.count || (this.weighed === "rows" || !this.query.spec.item ? "rows" : "");
+    const unit = this.query.units.count || (this.query.total_of === "rows" || !this.query.spec.item ? "rows" : "");
     const texts = groups.slice(0, 500).map(({ name, size }) => `${name} · ${number(size, false, unit)}`);
     if (texts.join() !== this.listed) this.choices.replaceChildren(...texts.map((text, i) => make("option", { value: groups[i].name, label: text })));
     this.listed = texts.join();
@@ -480,7 +478,7 @@ class Card {
   }
 
   header(answer, rows) {
-    const unit = this.weighed === "rows" ? "" : this.query.units[this.query.value];
+    const unit = this.query.total_of === "rows" ? "" : this.query.units[this.query.value];
     write(this.total, number(answer.total, false, unit));
     write(this.rate, this.perTime(answer, unit));
     const [kind, words] = promise(answer, rows, this.query);
@@ -504,7 +502,7 @@ class Card {
   sparkline(shown) {
     const answer = shown[shown.length - 1];
     this.total.title = answer.total === null ? "not known on this engine"
-      : `${number(answer.total, true)} ${this.weighed} in the window`;
+      : `${number(answer.total, true)} ${this.query.total_of} in the window`;
     this.time.dateTime = String(answer.end);
     const totals = shown.filter((each) => each.total !== null).map((each) => Number(each.total));
     const most = Math.max(...totals, 1e-9);
