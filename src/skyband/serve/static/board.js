@@ -149,24 +149,24 @@ const pen = document.createElement("canvas").getContext("2d");
 const FONTS = { row: `15px ${getComputedStyle(document.body).fontFamily}` };
 FONTS.chart = FONTS.row.replace("15", "11");
 
-function cut(name, room, font, ends) {
+function cut(name, room, font, [ends, at]) {
   // What does not fit is left out where names are alike.
   pen.font = font;
   const wide = (text) => pen.measureText(text).width;
   if (wide(name) <= room) return name;
   const letters = [...name], part = (from, to) => letters.slice(from, to).join("");
   for (let most = Math.min(letters.length - 1, Math.ceil((letters.length * room) / wide(name))); ; most--) {
-    const head = ends === "both" ? most >> 1 : 0;
-    const text = ends === "start" ? `${part(0, most)}…` : `${part(0, head)}…${part(head - most)}`;
+    const head = ends === "both" || letters.length - at > most ? most >> 1 : 0;
+    const text = ends === "start" ? `${part(0, most)}…` : `${head && at ? "…" : ""}${part(at, at + head)}…${part(head - most)}`;
     if (most <= 1 || wide(text) <= room) return text;
   }
 }
 
 function telling(names) {
   const same = (at) => { let n = 0; while (n < 200 && n < names[0].length && names.every((name) => name.at(at(n)) === names[0].at(at(n)))) n++; return n; };
-  if (names.length < 2) return "both";
+  if (names.length < 2) return ["both", 0];
   const [head, tail] = [same((n) => n), same((n) => -1 - n)];
-  return head > tail ? "end" : tail > head ? "start" : "both";
+  return head > tail ? ["end", head] : [tail > head ? "start" : "both", 0];
 }
 
 function promise(answer, rows, { value, units }) {
