@@ -192,7 +192,7 @@ $(LOWEST)/.stamp: pyproject.toml .ci/lowest.py
 	@touch $@
 
 # dev and the extras that it takes in. Kernels are compiled again, so they get a cache of their own.
-LOWEST_EXTRAS := dev bench cli plots postgres serve
+LOWEST_EXTRAS := dev bench cli plots postgres serve sql
 
 lowest: $(LOWEST)/.stamp  ## Run the core tests with the lowest versions that pyproject.toml allows
 	NUMBA_CACHE_DIR=$(CURDIR)/$(LOWEST)/numba $(LOWEST)/bin/python -m pytest $(TWO) $(CORE) tests $(PYTEST_ARGS)

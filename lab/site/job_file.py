@@ -114,7 +114,7 @@ def job_queries_page() -> str:
         "",
         "`[query]`, and each `[queries.NAME]`, has a `kind` and the fields of the Python class of"
         " that name. `window` is a table with `size`, `count`, `half_life` or `since`, and"
-        " `slide`, `lateness` and `offset`. In place of all that, `sql` may hold"
+        " `slide`, `lateness`, `revise` and `offset`. In place of all that, `sql` may hold"
         " [a statement](../sql.md#in-job-files). All other keys are on the page of the"
         " [job file](job_file.md).",
     ]

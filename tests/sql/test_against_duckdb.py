@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
+import re
 
 import pyarrow as pa
 import pytest
@@ -39,6 +41,22 @@ def test_a_statement_means_what_duckdb_says(rng: random.Random) -> None:
 
 def test_statements_have_answers() -> None:
     assert sum(check(random.Random(seed)) > 3 for seed in range(40)) > 10
+
+
+WORDS = (
+    "( ) , * - = < AND OR NOT IN IS NULL 3 'a' x AS BY OVER COUNT MAX LIMIT JOIN HAVING :: ; \" --"
+)
+
+
+@given(st.randoms(use_true_random=False))
+@given_settings(max_examples=200)
+def test_a_broken_statement_is_read_or_refused(rng: random.Random) -> None:
+    words = re.findall(r"'[^']*'|\w+|\S|\s+", sql_cases.drawn(rng).statement)
+    for _ in range(rng.randrange(1, 4)):
+        at = rng.randrange(len(words))
+        words[at : at + rng.randrange(2)] = rng.choice([[], [f" {rng.choice(WORDS.split())} "]])
+    with contextlib.suppress(sb.SkybandError):
+        sb.sql.query("".join(words))
 
 
 SKYLINE = """

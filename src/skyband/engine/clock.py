@@ -392,7 +392,8 @@ class TimeClock:
             low = low if least is None else np.maximum(low, least)
             high = np.minimum(panes.last_read_of(stamps) if lasts is None else lasts, upto)
             touched.append(np.unique(expand(low, np.maximum(high - low + 1, 0))))
-            if _covers(panes, stamps, lasts, upto):
+            joining = self.answered is not None and upto < self.answered
+            if not joining and _covers(panes, stamps, lasts, upto):
                 self.pending[i] = upto
         if self.answered is None and any(map(len, touched)):
             self.answered = upto

@@ -508,6 +508,7 @@ class Fold:
 
         Groups without live rows are freed if the groups have doubled since the last time.
         """
+        self._corrected = None  # all went well
         some = [own for own in windows if len(own)]
         if not some:
             return

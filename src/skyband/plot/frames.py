@@ -12,10 +12,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skyband.answers.answer import Answer
+from skyband.answers.tables import last_revisions
 from skyband.answers.units import unit_of, units_of
 from skyband.data.columns import is_number_type
 from skyband.errors import QueryError, SchemaError
 from skyband.query import Query
+from skyband.query.base import REVISION
 from skyband.window import DecayWindow
 
 __all__ = ["Answers", "Frame", "PictureRow", "PictureWindow", "frame_of", "plain", "short"]
@@ -23,7 +25,7 @@ __all__ = ["Answers", "Frame", "PictureRow", "PictureWindow", "frame_of", "plain
 Answers = Any
 """The table of ``rank``, the answers of ``watch``, or a single answer."""
 
-_EDGES = ("window_start", "window_end")
+_EDGES = ("window_start", "window_end", REVISION)
 _COMPUTED = ("count", "error", "topk_probability", "decayed")
 _LONGEST = 32
 
@@ -112,7 +114,7 @@ def frame_of(answers: Answers, query: Query | None, last: int | None) -> Frame:
     if not tables:
         return Frame((), None, getattr(known, "prefer", {}), ())
     names = tables[-1].column_names
-    for edge in _EDGES:
+    for edge in _EDGES[:2]:
         if edge not in names:
             raise SchemaError(
                 f"column {edge!r} is missing; plots take the table of rank or the answers of watch,"
@@ -258,9 +260,11 @@ def _windows(pieces: list[Any], layout: _Layout, query: Query | None) -> list[Pi
     for piece in pieces:
         if isinstance(piece, Answer):
             spots = found.setdefault(piece.end, ([], None, None))[0]
-            spots += _spots(piece.table, layout)
+            spots = spots * (not piece.revision) + _spots(piece.table, layout)
             found[piece.end] = (spots, piece.total, piece.start)
             continue
+        if piece.column_names[2:3] == [REVISION]:
+            piece = last_revisions(piece)  # noqa: PLW2901
         ends = piece["window_end"].to_pylist()
         cuts = [i for i in range(len(ends)) if not i or ends[i] != ends[i - 1]]
         counted = "total" in piece.column_names and not layout.groups and layout.value == "count"

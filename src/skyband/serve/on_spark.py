@@ -22,11 +22,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skyband.answers.changes import changes
+from skyband.answers.tables import last_revisions
 from skyband.data.ipc import table_from, table_to_bytes
 from skyband.errors import EngineError, QueryError, SkybandError
 from skyband.jobs import Job
 from skyband.jobs.report import Report
-from skyband.jobs.sinks.base import last_revisions
 from skyband.jobs.stopping import Stop
 from skyband.jobs.world import MACHINE
 from skyband.query import Query

@@ -70,6 +70,11 @@ class Page:
         return 0, 0
 
     @property
+    def state(self) -> str:
+        """``live``, ``finished``, or ``all read`` where more files may come."""
+        return "finished" if self.status.finished else "live"
+
+    @property
     def journal_bytes(self) -> int:
         """Bytes in the journal since the last snapshot."""
         return 0

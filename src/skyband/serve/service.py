@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -80,6 +81,14 @@ class Service(Page):
     def waiting(self) -> tuple[int, int]:
         """How many requests and bytes wait for the engine."""
         return self.inbox.waiting
+
+    @property
+    def state(self) -> str:
+        """``live``, ``finished``, or ``all read`` where more files may come."""
+        if self.status.finished or not (self.status.files and self.job.idle):
+            return super().state
+        paths = (str(each["path"]) for each in self.job.job.sources.values())
+        return "finished" if all(Path(path).is_file() for path in paths) else "all read"
 
     @property
     def journal_bytes(self) -> int:

@@ -197,6 +197,8 @@ class LocalJob:
             raise
 
     sources: Mapping[str, LocalSource] = {}
+    idle = False
+    """Whether all there is was read."""
 
     def _begin(self, sources: Mapping[str, LocalSource] | None) -> None:
         job = self.job
@@ -253,7 +255,8 @@ class LocalJob:
             once = bool(self.job.trigger.get("once")) and len(self._reading) == len(self.sources)
             while not stopped() or not self.inbox.quiet:
                 began = self.world.monotonic()
-                if self._next(once):
+                self.idle = not self._next(once)
+                if not self.idle:
                     yield self.progress
                 elif once:
                     self._close()

@@ -1008,10 +1008,10 @@ function travelBar() {
 }
 
 function liveSign() {
-  const sign = $("live"), past = view.end !== null, over = view.status?.finished;
+  const sign = $("live"), past = view.end !== null, state = view.status?.state || "live";
   sign.hidden = false;
-  put(sign, "class", `live ${!view.connected ? "lost" : past ? "past" : over ? "over" : ""}`);
-  write(sign, !view.connected ? "reconnecting" : past ? "the past" : over ? "finished" : "live");
+  put(sign, "class", `live ${!view.connected ? "lost" : past ? "past" : state === "live" ? "" : "over"}`);
+  write(sign, !view.connected ? "reconnecting" : past ? "the past" : state);
 }
 
 function go(end) {
@@ -1063,7 +1063,7 @@ function tellStatus() {
   const status = view.status;
   if (!status) return;
   // Files may be old.
-  const { finished, behind, subscribers } = status, old = behind > 172800 && view.board.sources.every(({ kind }) => kind === "files");
+  const { state, behind, subscribers } = status, finished = state !== "live", old = behind > 172800 && view.board.sources.every(({ kind }) => kind === "files");
   const parts = [
     ...(finished ? [] : [[number(Math.round(status.rows_per_second)), "rows/s"]]),
     [number(status.rows), "rows"],
