@@ -101,6 +101,10 @@ def test_a_query_that_joins_is_corrected_from_its_first_window_on(by: tuple[str,
     assert counted(begun) == counted([row for row in wanted if row["window_start"] > seen])
     assert max(row["revision"] for row in begun) > 0
     assert min(row["window_start"] for row in found) >= seen
+    panes = joined.window.panes
+    start = panes.start_of(panes.first_window_from(seen))
+    early = [t for t in table["t"].to_pylist()[60:] if t < start]
+    assert job.counts["joined"]["rows_late"] >= len(early) > 5
 
 
 def test_what_no_row_may_correct_is_dropped() -> None:
@@ -129,6 +133,30 @@ def test_whole_panes_are_too_late() -> None:
     assert (row["window_end"], row["revision"], job.stats["rows_late"]) == (1_030, 0, 1)
     (row,) = job.push({"": pa.table({"t": [1_025], "x": [0.75]} | one)}).to_pylist()
     assert (row["window_end"], row["revision"], row["x"]) == (1_030, 1, 0.75)
+
+
+def test_windows_without_rows_have_no_revision_here_either() -> None:
+    query = sb.TopK(k=1, score="x", time="t", window=window(10, 10, 50))
+    job = spark_simulator.Job(spark_simulator.plan_of(query, {"": rows(0)}))
+    monitor = sb.Monitor(query)
+    for time in (1_095, 1_125, 1_052, 1_065, 1_053):
+        push = pa.table({"t": [time], "x": [time / 2_000], "id": ["a"], "g": ["g"]})
+        want = [row for answer in monitor.push(push) for row in answer.table.to_pylist()]
+        assert job.push({"": push}).to_pylist() == want
+        revisions = {1_052: [0], 1_065: [0], 1_053: [1]}
+        assert [row["revision"] for row in want] == revisions.get(time, [])
+
+
+def test_panes_that_only_corrections_need_set_no_timer() -> None:
+    query = sb.TopK(k=1, score="x", time="t", where={"g": "g"}, window=window(10, 5, 0))
+    job = spark_simulator.Job(spark_simulator.plan_of(query, {"": rows(0)}))
+    for time, group in ((1_001, "g"), (1_040, "other"), (1_045, "other")):
+        job.push({"": pa.table({"t": [time], "x": [0.5], "id": ["a"], "g": [group]})})
+    assert not job.timers
+    late = pa.table({"t": [1_004], "x": [0.75], "id": ["a"], "g": ["g"]})
+    corrected = job.push({"": late}).to_pylist()
+    assert [(row["window_end"], row["revision"]) for row in corrected] == [(1_005, 1), (1_010, 1)]
+    assert not job.timers
 
 
 def test_rows_that_correct_answers_are_no_letters() -> None:
