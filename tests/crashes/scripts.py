@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 import oracle
 from crashes.servers import Record, received
-from crashes.world import SimulatedWorld
+from crashes.world import START, SimulatedWorld
 from skyband.jobs import Job, parse_job
 
 Row = dict[str, Any]
@@ -43,7 +43,7 @@ JITTER = 8
 """How far a row may be behind the ones before it."""
 
 
-def _bytes_of(table: pa.Table, form: str) -> bytes:
+def bytes_of(table: pa.Table, form: str) -> bytes:
     out = io.BytesIO()
     if form == "parquet":
         pq.write_table(table, out)
@@ -117,7 +117,8 @@ class Script:
             bad = bool(i) and chance.random() < 0.06
             found.append(
                 {
-                    "ts": 20 + 15 * number + (0 if bad else chance.randint(-JITTER, 14)),
+                    # No window begins at an even time, where a query could be added in its midst.
+                    "ts": 20 + 15 * number + (0 if bad else chance.randint(-JITTER, 14)) | 1,
                     "flow": chance.randrange(5),
                     "team": chance.choice("abc"),
                     "bytes": None if bad else chance.randrange(1_000),
@@ -191,12 +192,16 @@ class Script:
         """Place what a board's source reads; posts are sent while the job runs."""
         for number in self.of_phase(phase):
             if self.family == "files":
-                name = f"{number}.{self.input_form}"
-                content = _bytes_of(self.table(number), self.input_form)
-                world.disk.put(ROOT / "in" / name, content, int((world.now - 60) * 1e9))
+                self.place(world, number)
             elif self.family == "topic":
                 records = [Record(None, json.dumps(row).encode()) for row in self.pushes[number]]
                 world.servers.topics.setdefault("in", []).extend(records)
+
+    def place(self, world: SimulatedWorld, number: int) -> None:
+        """Place a file of the source; its time is always the same."""
+        path = ROOT / "in" / f"{number}.{self.input_form}"
+        content = bytes_of(self.table(number), self.input_form)
+        world.disk.put(path, content, int((START - 60) * 1e9))
 
     # What comes of it --------------------------------------------------------------------------
 
