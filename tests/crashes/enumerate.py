@@ -15,6 +15,7 @@ from skyband.answers.answer import Answer
 from skyband.errors import EngineError
 from skyband.jobs.local.local_job import BatchOutcome, LocalJob
 from skyband.jobs.local.posts import Inbox, Request
+from skyband.jobs.world import clear_errors
 from skyband.serve.history import Event, History
 
 HOWS = ("kill", "power", "worst")
@@ -32,9 +33,11 @@ class Client:
     brought: bool = False
     replies: dict[int, Any] = field(default_factory=dict)
     """What was acknowledged, by the number of the post."""
+    shown: list[str] = field(default_factory=list)
+    """The answers that a page has in the end, query by query."""
 
     def copy(self) -> Client:
-        return Client(self.phase, self.brought, dict(self.replies))
+        return Client(self.phase, self.brought, dict(self.replies), list(self.shown))
 
 
 class Outbox(Inbox):
@@ -92,6 +95,14 @@ class Reader:
         events = [self._event(answer) for each in outcomes for answer in each.answers]
         self.history.add([each for each in events if each.number > self.history.last], self.number)
 
+    def shown(self) -> list[str]:
+        """What a page shows; raises if numbers do not grow."""
+        found = [self.history.newest(name, 1_000) for name in self.names]
+        for events in found:
+            numbers = [event.number for event in events]
+            assert numbers == sorted(set(numbers)), numbers
+        return [f"{e.name} {e.end}\n{e.text}" for events in found for e in events]
+
     def _event(self, answer: Answer) -> Event:
         self.number += 1
         text = "\n".join(plain(answer.table.to_pylist()))
@@ -106,7 +117,8 @@ def start(world: SimulatedWorld, script: Script, client: Client) -> tuple[LocalJ
         return LocalJob(job, None, inbox, script.save_bytes, world=world), inbox, None
     late: Any = _Late()
     running = LocalJob(job, late, inbox, script.save_bytes, world=world)
-    late.reader = reader = Reader(world, list(job.queries))
+    with clear_errors():
+        late.reader = reader = Reader(world, list(job.queries))
     reader.number = running.answers
     reader.history.expect(reader.number)
     for _ in running.replay():
@@ -132,7 +144,7 @@ def finish(world: SimulatedWorld, script: Script, client: Client) -> None:
         if not client.brought:
             script.bring(world, client.phase)
             client.brought = True
-        running, inbox, _ = start(world, script, client)
+        running, inbox, reader = start(world, script, client)
         try:
             for _ in running.steps(inbox.over):
                 pass
@@ -140,6 +152,7 @@ def finish(world: SimulatedWorld, script: Script, client: Client) -> None:
             if not world.dead:
                 running.close()
         client.phase, client.brought = client.phase + 1, False
+        client.shown = [] if reader is None else reader.shown()
 
 
 @dataclass
@@ -181,7 +194,7 @@ class Enumeration:
         found = list(points(self.new(), self.script, Client()))
         last = found[-1]
         self.letters = self.script.letters(last.world)
-        self.replies = last.client.replies
+        self.replies, self.shown = last.client.replies, last.client.shown
         self.compare(last.world, last.client)
         return found
 
@@ -195,6 +208,8 @@ class Enumeration:
         letters = self.script.letters(world)
         if letters != self.letters:
             raise MismatchError(f"letters: {_differences(letters, self.letters)}")
+        if client.shown != self.shown:
+            raise MismatchError(f"the page: {_differences(client.shown, self.shown)}")
         if client.replies != self.replies:
             raise MismatchError(f"acknowledged {client.replies}, wanted {self.replies}")
 

@@ -146,7 +146,7 @@ class Consumer:
 
     def list_topics(self, topic: str | None = None, timeout: float = 0) -> Any:
         with _as_kafka_says():
-            self.step("look")
+            self.step("ask")
         topics = {
             name: SimpleNamespace(partitions={0: None}, error=None) for name in self.servers.topics
         }
@@ -164,7 +164,7 @@ class Consumer:
 
     def consume(self, most: int, seconds: float) -> list[Message]:
         with _as_kafka_says():
-            self.step("look")
+            self.step("ask")
         records = self.servers.topics[self.topic][self.at : self.at + most]
         found = [Message(self.topic, self.at + i, each) for i, each in enumerate(records)]
         self.at += len(found)

@@ -10,12 +10,16 @@ import tempfile
 import urllib.request
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from crashes.disk import Content, Disk, DiskFile, Folder
 from crashes.servers import Servers, kafka_client, postgres_client
-from skyband.embedded.formats import OpenFile, opened
+from skyband.embedded.formats import OpenFile, opened, readable
+from skyband.embedded.read_ahead import Load
 from skyband.embedded.time_order import by_name
 from skyband.errors import SchemaError
 from skyband.jobs.world import Mode, World
@@ -88,7 +92,7 @@ class SimulatedWorld(World):
         if self.dead:
             raise Crash
         self.calls += 1
-        if name not in ("look", "read"):
+        if name not in ("look", "read", "ask"):
             self.changes += 1
             if self.watch is not None:
                 self.watch(self)
@@ -161,7 +165,7 @@ class SimulatedWorld(World):
         file.locked = True
 
     def state(self, path: Path) -> list[int] | None:
-        self.step("look")
+        self.step("look", None, str(path))
         if self.disk.number(path) is None:
             return None
         found = self.disk.inode(path)
@@ -207,13 +211,25 @@ class SimulatedWorld(World):
         return sorted((folder / name for name in names), key=by_name)
 
     def table_file(self, path: Path, delimiter: str | None = None) -> OpenFile:
-        self.step("look", None, str(path))
-        content = self.disk.file(path).now
-        real = _REAL / hashlib.sha256(content).hexdigest()[:24] / path.name
-        if not real.exists():
-            real.parent.mkdir(parents=True, exist_ok=True)
-            real.write_bytes(content)
-        return opened(real, delimiter)
+        def on_disk() -> Path:
+            self.step("look", None, str(path))
+            content = self.disk.file(path).now
+            real = _REAL / hashlib.sha256(content).hexdigest()[:24] / path.name
+            if not real.exists():
+                real.parent.mkdir(parents=True, exist_ok=True)
+                real.write_bytes(content)
+            return real
+
+        def read(load: Load) -> pa.Table:
+            self.step("read", None, str(path))
+            return load()
+
+        found = opened(readable(path, on_disk)(), delimiter)
+        loads = found.loads
+        found.loads = lambda needed: (  # type: ignore[method-assign]
+            readable(path, partial(read, load)) for load in loads(needed)
+        )
+        return found
 
     def kafka(self) -> Any:
         return kafka_client(self.servers, self.step)

@@ -38,7 +38,7 @@ from skyband.engine.session import thread_count
 from skyband.errors import EngineError
 from skyband.jobs.places import require_kafka, require_psycopg
 
-__all__ = ["LOCK", "MACHINE", "FolderLock", "Machine", "World", "named", "parsed"]
+__all__ = ["LOCK", "MACHINE", "FolderLock", "Machine", "World", "clear_errors", "named", "parsed"]
 
 _PRIVATE = 0o600
 _DRAFT = ".part"
@@ -59,6 +59,16 @@ def named(path: str | Path, what: str = "written") -> Iterator[None]:
             f"{path} cannot be {what} ({problem.strerror or problem}); when {when}, start again: "
             "nothing that was finished is lost"
         ) from problem
+
+
+@contextmanager
+def clear_errors() -> Iterator[None]:
+    """Raise EngineError for what the machine refuses and nobody else has named."""
+    try:
+        yield
+    except OSError as problem:
+        with named(problem.filename or "the disk", "used"):
+            raise
 
 
 def parsed(where: Path | str, text: str | bytes) -> Any:
@@ -184,6 +194,19 @@ class World(ABC):
         with named(path, "read"), self.open(path, "r") as file:
             return file.readall()
 
+    def read_safely(self, path: Path) -> bytes:
+        """The content of a file that is appended to; empty if there is none.
+
+        A process that was killed may have left there what a power failure would take back, so it is
+        made safe before anything is built on it.
+        """
+        if not self.exists(path):
+            return b""
+        with named(path), self.open(path, "a") as file:
+            self.sync(file)
+            self.sync_folder(path.parent)
+        return self.read(path)
+
     def append(self, path: Path, content: bytes) -> None:
         """Add to a file, and force it to disk."""
         new = not self.exists(path)
@@ -281,7 +304,7 @@ class Machine(World):
         """Size and time of change."""
         try:
             found = path.stat()
-        except OSError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
         return [found.st_size, found.st_mtime_ns]
 

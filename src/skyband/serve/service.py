@@ -26,6 +26,7 @@ from skyband.jobs.local.local_job import BatchOutcome, LocalJob
 from skyband.jobs.local.posts import Inbox
 from skyband.jobs.local.source import LocalSource, Place
 from skyband.jobs.local.sources import known_columns
+from skyband.jobs.world import clear_errors
 from skyband.serve.history import Event
 from skyband.serve.limits import ServiceLimits
 from skyband.serve.page import Page
@@ -53,7 +54,8 @@ class Service(Page):
         self.job = LocalJob(job, self, self.inbox, limits.journal_bytes, sources)
         self._closing = False
         try:
-            self._begin(job, limits)
+            with clear_errors():
+                self._begin(job, limits)
         except BaseException:
             self.job.close()
             raise

@@ -97,6 +97,8 @@ def stab_fold(
         reading = True
         while reading:
             reading = window < windows and (shared or reads.group[window] == group)
+            if reading:  # before the pushes too, whose rows are compared with all that are left
+                size = _expire(own, size, reads.expired[window], dead, place, counts)
             while run < len(order) and fresh.group[order[run]] == group:
                 if reading and fresh.pane[order[run]] >= reads.end[window]:
                     break
