@@ -103,18 +103,26 @@ def compared(seed: int) -> None:
     some = chance.sample(range(len(cut)), chance.randint(1, len(cut)))
     assert base == given(query, cut, chance.randint(1, 3), chance.randint(1, 3), some), "restarts"
     if hasattr(query, "k"):
-        ten, five = (given(dataclasses.replace(query, k=k), cut) for k in (10, 5))
+        ten, five = (given(_changed(query, k=k), cut) for k in (10, 5))
         assert [row for row in ten if json.loads(row)["rank"] <= 5] == five, "the first five of ten"
     if query.groups:
-        assert base == plain(_by_filters(query, cut)), "groups and filters"
+        filtered = plain(_by_filters(query, cut))
+        if isinstance(query.window, sb.DecayWindow):  # answers an end only if rows count before it
+            assert set(filtered) <= set(base), "groups and filters"
+        else:
+            assert base == filtered, "groups and filters"
     _joined(chance, query, table, cut)
+
+
+def _changed(query: sb.Query, **settings: Any) -> sb.Query:
+    return dataclasses.replace(query, **settings)
 
 
 def _by_filters(query: sb.Query, cut: Cut) -> list[dict[str, Any]]:
     """The same with a filter for each group."""
     rows = []
     for group in "abc":
-        one = dataclasses.replace(query, by=(), where={"g": group})
+        one = _changed(query, by=(), where={"g": group})
         rows += [json.loads(row) | {"g": group} for row in given(one, cut)]
     return rows
 
