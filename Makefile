@@ -4,6 +4,7 @@ PYTHON      ?= python3
 PYTEST_ARGS ?=
 BENCH_ARGS  ?=
 FUZZ_ARGS   ?=
+CRASH_ARGS  ?=
 MUTANT_ARGS ?=
 GENERATOR   ?= zensical
 
@@ -24,7 +25,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-board setup-demo setup-spark setup-test hooks demo spark-demo board screenshots bench test test-core test-kafka test-nojit test-njit test-spark \
-        slow-nojit nightly against spark-classes docs docs-test slow faults spark-versions cluster fuzz mutants lowest dist dist-spark check format clean
+        slow-nojit nightly against spark-classes docs docs-test slow faults crashes spark-versions cluster fuzz mutants lowest dist dist-spark check format clean
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -191,7 +192,7 @@ $(LOWEST)/.stamp: pyproject.toml .ci/lowest.py
 	@touch $@
 
 # dev and the extras that it takes in. Kernels are compiled again, so they get a cache of their own.
-LOWEST_EXTRAS := dev bench cli plots postgres serve
+LOWEST_EXTRAS := dev bench cli plots postgres serve sql
 
 lowest: $(LOWEST)/.stamp  ## Run the core tests with the lowest versions that pyproject.toml allows
 	NUMBA_CACHE_DIR=$(CURDIR)/$(LOWEST)/numba $(LOWEST)/bin/python -m pytest $(TWO) $(CORE) tests $(PYTEST_ARGS)
@@ -237,6 +238,9 @@ dist-spark:
 
 fuzz: setup  ## Drive interface and command line with random inputs; FUZZ_ARGS="--count 10000 ..."
 	PYTHONPATH=tests $(BIN)/python -m fuzz $(FUZZ_ARGS)
+
+crashes: setup  ## Stop local jobs at 100,000 steps and compare; CRASH_ARGS="--points 5000 --seed 7"
+	PYTHONPATH=tests $(BIN)/python -m crashes $(CRASH_ARGS)
 
 mutants: setup  ## Change kernels one node at a time and see whether tests notice; MUTANT_ARGS="--help"
 	PYTHONPATH=tests $(BIN)/python -m mutation $(MUTANT_ARGS)

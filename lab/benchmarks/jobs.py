@@ -10,9 +10,10 @@ large state and measures its snapshots, and the lines that it writes before each
 from __future__ import annotations
 
 import json
-import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ import pyarrow.parquet as pq
 
 import skyband as sb
 from lab.bench import Progress, best_of
+from lab.bench.kafka import broker, send
 from skyband.jobs import parse_job
 from skyband.jobs.local.local_job import LocalJob, run_local
 from skyband.query import KINDS
@@ -151,33 +153,12 @@ def _checkpoint(folder: Path, rows: int) -> dict[str, Any]:
 
 def _kafka(folder: Path, records: int) -> dict[str, Any]:
     row = {"group": "Kafka", "case": "JSON records", "rows": records, "target": 1.0}
-    sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
-    try:
-        import confluent_kafka as kafka
-
-        from support import kafka_broker  # type: ignore[import-not-found]
-
-        broker = kafka_broker.Broker(folder / "kafka")
-    except Exception as problem:  # noqa: BLE001  (no broker, so there is nothing to measure)
-        return row | {"M records/s": f"not measured: {problem}"}
-    finally:
-        sys.path.pop(0)
-    try:
-        servers = broker.start()
-        producer = kafka.Producer({"bootstrap.servers": servers, "linger.ms": 50})
-        rng = np.random.default_rng(2)
-        flows, sizes = rng.integers(0, 100_000, records), rng.integers(40, 1_500, records)
-        for i in range(records):
-            text = {
-                "ts": int(i * 3_600_000 / records),
-                "flow": f"f{flows[i]}",
-                "bytes": int(sizes[i]),
-            }
-            producer.produce("bench", json.dumps(text).encode())
-            if i % 50_000 == 0:  # the producer's queue holds 100,000
-                producer.flush(60)
-        producer.flush(120)
-        del producer
+    with ExitStack() as stack:
+        try:
+            servers = stack.enter_context(broker(folder / "kafka"))
+        except Exception as problem:  # noqa: BLE001  (no broker, so there is nothing to measure)
+            return row | {"M records/s": f"not measured: {problem}"}
+        send(servers, "bench", _records(records))
         source = {"kind": "kafka", "servers": servers, "topic": "bench"}
         source |= {"schema": "ts bigint, flow string, bytes bigint"}
         query = QUERIES["score"] | {"window": {"size": 600_000, "slide": 60_000}}
@@ -189,10 +170,20 @@ def _kafka(folder: Path, records: int) -> dict[str, Any]:
             seconds.append((time.perf_counter() - began, time.process_time() - cpu))
             if done.rows != records:
                 raise AssertionError(f"{done.rows} of {records} records were read")
-    finally:
-        broker.stop()
     best, processor = min(seconds[1:])
     return row | {
         "M records/s": records / best / 1e6,
         "M records per s of processor": records / processor / 1e6,
     }
+
+
+def _records(count: int) -> Iterator[bytes]:
+    rng = np.random.default_rng(2)
+    flows, sizes = rng.integers(0, 100_000, count), rng.integers(40, 1_500, count)
+    for i in range(count):
+        text = {
+            "ts": int(i * 3_600_000 / count),
+            "flow": f"f{flows[i]}",
+            "bytes": int(sizes[i]),
+        }
+        yield json.dumps(text).encode()

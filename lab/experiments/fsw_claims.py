@@ -142,24 +142,22 @@ def _deviation(found: Found, case: str, name: str) -> float:
     return found[case][name].deviation or 0.0
 
 
-def _weekend(found: Found) -> Finding:
-    """Precision of the windows of a day, at weekends and in the week."""
+def _calm(found: Found) -> Finding:
+    """Precision of the windows of a day: of the half with fewer rows, and of the other."""
     runs = found.get("osdf-day", {})
-    parted = {
-        name: [[p for p, off in zip(each.precision, each.weekend, strict=True) if off is on]
-               for on in (True, False)]
-        for name, each in runs.items()
-        if name != "exact"
-    }  # fmt: skip
-    means = {
-        name: (float(np.mean(off)), float(np.mean(on))) for name, (off, on) in parted.items()
-        if off and on
-    }  # fmt: skip
+    means = {}
+    for name, each in runs.items():
+        busy = np.array(each.rows) > (np.median(each.rows) if each.rows else 0)
+        if name == "exact" or not busy.any():
+            continue
+        precision = np.array(each.precision)
+        means[name] = float(precision[~busy].mean()), float(precision[busy].mean())
     told = ", ".join(
-        f"{LABELS[n]} {100 * off:.1f} at weekends and {100 * on:.1f} in the week"
-        for n, (off, on) in means.items()
+        f"{LABELS[n]} {100 * calm:.1f} in the half of the windows with fewer rows and "
+        f"{100 * busy:.1f} in the other"
+        for n, (calm, busy) in means.items()
     )
-    return Finding("weekend", {LABELS[n]: off > on for n, (off, on) in means.items()}, told)
+    return Finding("calm", {LABELS[n]: calm > busy for n, (calm, busy) in means.items()}, told)
 
 
 def _precision_of_logs(found: Found) -> list[Finding]:
@@ -169,7 +167,7 @@ def _precision_of_logs(found: Found) -> list[Finding]:
     deviation = {c: {n: _deviation(found, c, n) for n in found[c]} for c in found}
     sketches = {c: [n for n in found[c] if n != "exact"] for c in found}
     return [
-        _weekend(found),
+        _calm(found),
         Finding(
             "log-fsp",
             {c: p(c, "fsp") >= p(c, "fss") for c in logs},

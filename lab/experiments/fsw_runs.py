@@ -56,8 +56,8 @@ class Measured:
     """The share of all rows whose place is proven."""
     per_window: int
     """Panes of a window."""
-    weekend: Sequence[bool] = ()
-    """For each window, whether its middle is on a Saturday or a Sunday."""
+    rows: Sequence[int] = ()
+    """The rows of each window over time."""
 
     @property
     def deviation(self) -> float | None:
@@ -182,23 +182,29 @@ def run(case: Case, progress: Progress) -> dict[str, Measured]:
     progress(f"{case.title}: exact")
     tables, stats, most, _ = _answers(case, "exact", 4 * K, {})
     truth = [_truth(table, case.item) for table in tables]
-    weekend = [_at_weekend(table, case) for table in tables]
+    rows = _rows_of(tables, case)
     panes = case.window.panes.per_window
     found = {}
     for name, sizes in case.settings.items():
         progress(f"{case.title}: {LABELS[name]}")
         made = _measured(truth, case.item, *_answers(case, name, K, sizes), panes)
-        found[name] = replace(made, weekend=weekend)
+        found[name] = replace(made, rows=rows)
     found["exact"] = Measured([1.0] * len(truth), stats, most, 0.0, [], 1.0, panes)
     return found
 
 
-def _at_weekend(table: pa.Table, case: Case) -> bool:
-    """Whether the middle of an answer's window is on a Saturday or a Sunday."""
-    if case.time is None or not table.num_rows:
-        return False
-    start, end = (table[name][0].as_py() for name in ("window_start", "window_end"))
-    return bool((start + (end - start) / 2).weekday() >= 5)
+def _rows_of(tables: Sequence[pa.Table], case: Case) -> list[int]:
+    """The number of rows in the window of each answer, if time makes the windows."""
+    if case.time is None or any(not table.num_rows for table in tables):
+        return []
+    kind = case.table[case.time].type
+    times = case.table[case.time].cast(pa.int64()).to_numpy()
+    places = [
+        np.searchsorted(times, [int(table[name].cast(kind).cast(pa.int64())[0].as_py())
+                                for table in tables])
+        for name in ("window_start", "window_end")
+    ]  # fmt: skip
+    return [int(count) for count in places[1] - places[0]]
 
 
 def _truth(table: pa.Table, item: str) -> Truth:

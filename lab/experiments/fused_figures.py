@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import pairwise
 
 import numpy as np
@@ -112,6 +112,10 @@ def figure_5_size(run: Run) -> dict[int, Measured]:
     return found
 
 
+def _by_correlation(run: Run, window: int) -> Callable[[float], Measured]:
+    return lambda rho: run.synthetic(window, correlation=rho)
+
+
 def figure_5_correlation(run: Run) -> dict[int, dict[float, Measured]]:
     """The same as correlation grows."""
     found: dict[int, dict[float, Measured]] = {}
@@ -121,7 +125,7 @@ def figure_5_correlation(run: Run) -> dict[int, dict[float, Measured]]:
         )
         found[window] = sweep(
             run, CORRELATIONS if run.scale >= 1 else CORRELATIONS[::2], "ρ",
-            lambda rho, window=window: run.synthetic(window, correlation=rho),
+            _by_correlation(run, window),
             f"figure 5c, window {window}",
         )  # fmt: skip
         names = (f"5c_{window}", f"5d_{window}")

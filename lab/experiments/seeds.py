@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import fmean, stdev
 
@@ -44,7 +44,7 @@ class Sample:
         return _STUDENT[min(n - 1, len(_STUDENT) - 1)] * stdev(self.values) / math.sqrt(n)
 
     def _pairs(self, other: float | Sample) -> Iterator[tuple[float, float]]:
-        theirs: Sequence[float] = Sample.of(other).values
+        theirs = Sample.of(other).values
         if len(theirs) == 1:
             theirs = theirs * len(self.values)
         return zip(self.values, theirs, strict=True)

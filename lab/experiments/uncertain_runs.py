@@ -136,7 +136,7 @@ def as_printed() -> Iterator[None]:
         yield
 
 
-def query_of(kind: str, algorithm: str, k: int, window: Any, time: str | None) -> sb.UncertainTopK:
+def query_of(kind: Any, algorithm: str, k: int, window: Any, time: str | None) -> sb.UncertainTopK:
     """The query as used in all measurements."""
     return sb.UncertainTopK(
         k=k, score="score", probability="p", window=window, time=time, semantics=kind,

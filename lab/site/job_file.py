@@ -11,7 +11,8 @@ from pathlib import Path
 
 from skyband.jobs import allowed_keys as keys
 from skyband.jobs.allowed_keys import KeyTypes
-from skyband.query import KINDS
+from skyband.query import KINDS, Query
+from skyband.query.base import parameters_of
 
 __all__ = ["MEANINGS", "PAGES", "job_file_page", "job_queries_page"]
 
@@ -113,7 +114,7 @@ def job_queries_page() -> str:
         "",
         "`[query]`, and each `[queries.NAME]`, has a `kind` and the fields of the Python class of"
         " that name. `window` is a table with `size`, `count`, `half_life` or `since`, and"
-        " `slide`, `lateness` and `offset`. In place of all that, `sql` may hold"
+        " `slide`, `lateness`, `revise` and `offset`. In place of all that, `sql` may hold"
         " [a statement](../sql.md#in-job-files). All other keys are on the page of the"
         " [job file](job_file.md).",
     ]
@@ -129,14 +130,25 @@ def _kinds(title: str, word: str, every: Mapping[str, KeyTypes]) -> Iterator[str
 
 def _queries() -> Iterator[str]:
     yield from ("", "How the [board](../serve.md) shows a query:", "", *_table(keys.CARD))
-    for name, kind in KINDS.items():
-        yield from ("", f"## {name}", "", "| key | needed | default |", "|---|---|---|")
-        for each in fields(kind):
-            if not each.init:
+    common = parameters_of(Query.__doc__)
+    kinds: dict[str, type[Query]] = {"Every query": Query, **KINDS}
+    for name, kind in kinds.items():
+        yield from (
+            "",
+            f"## {name}",
+            "",
+            "| key | needed | default | meaning |",
+            "|---|---|---|---|",
+        )
+        own = {each.name: each for each in fields(kind) if each.init}
+        for key, text in parameters_of(kind.__doc__).items():
+            if kind is not Query and common.get(key) == text:
                 continue
+            each = own[key]
             needed = each.default is MISSING and each.default_factory is MISSING
             default = "" if needed or each.default in (None, MISSING) else f"`{each.default!r}`"
-            yield f"| `{each.name}` | {'yes' if needed else ''} | {default} |"
+            meaning = text.replace("``", "`").replace("|", "\\|")
+            yield f"| `{key}` | {'yes' if needed else ''} | {default} | {meaning} |"
 
 
 def _table(found: KeyTypes) -> list[str]:

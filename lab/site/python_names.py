@@ -46,4 +46,9 @@ def python_page() -> str:
 
 
 def _directives(module: str, names: list[str] | tuple[str, ...]) -> list[str]:
-    return [line for name in names for line in (f"::: {module}.{name}", "")]
+    plain = {*SECTIONS["Queries"], *SECTIONS["Windows"], "Query"}  # their docstrings say it all
+    lines: list[str] = []
+    for name in names:
+        bare = ["    options:", "      members: false"] if name in plain else []
+        lines += [f"::: {module}.{name}", *bare, ""]
+    return lines

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import InitVar, dataclass, field, replace
+from dataclasses import InitVar, dataclass, field, fields, replace
 from datetime import UTC, date, datetime, time, timedelta
 from fractions import Fraction
 from typing import Any, ClassVar
@@ -179,6 +179,10 @@ def _ticks(given: Mapping[str, Any], free: Mapping[str, Any]) -> tuple[dict[str,
     return found, integers[0]
 
 
+def _settings_of(window: Any) -> list[str]:
+    return [each.name for each in fields(window) if each.init]
+
+
 _ALL_LATER = "no row leaves it, so a late row would correct every answer since"
 
 
@@ -206,6 +210,10 @@ class EventWindow:
         object.__setattr__(self, "lateness_ticks", ticks["lateness"])
         object.__setattr__(self, "revise_ticks", ticks.get("revise"))
         object.__setattr__(self, "integer", integer)
+
+    def __dir__(self) -> list[str]:
+        """What is of use to people; the rest is for engines."""
+        return _settings_of(self)
 
     @property
     def reach(self) -> tuple[int, int]:
@@ -504,6 +512,10 @@ class CountWindow:
                 raise QueryError(f"{name} must be positive, not {value!r}")
             _fits(name, value)
         object.__setattr__(self, "panes", ArrivalPanes(int(self.size), int(slide)))
+
+    def __dir__(self) -> list[str]:
+        """What is of use to people; the rest is for engines."""
+        return _settings_of(self)
 
     def words(self, settings: Mapping[str, Any]) -> list[str]:
         """As ``EventWindow.words``."""

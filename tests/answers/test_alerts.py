@@ -70,7 +70,7 @@ def test_alerts_by_group_of_skylines_and_of_boards() -> None:
 
 def test_only_takes_one_word() -> None:
     with pytest.raises(sb.QueryError, match="only must be one of changes, not 'moves'"):
-        sb.watch(ROWS, topk(), only="moves")
+        sb.watch(ROWS, topk(), only="moves")  # type: ignore[arg-type]
 
 
 def test_the_command_line(tmp_path: Any) -> None:

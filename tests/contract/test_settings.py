@@ -18,11 +18,11 @@ WINDOW = oracle.TimeWindow(40, 5)
 ROWS = 8_000
 
 MEANING = {
-    "TopK": {"id", "time", "by", "largest", "distinct", "keep", "ties", "where"},
-    "HeavyHitters": {"time", "weight", "by", "keep", "ties", "proof", "where"}
+    "TopK": {"id", "time", "by", "largest", "distinct", "keep", "ties", "most", "where"},
+    "HeavyHitters": {"time", "weight", "by", "keep", "ties", "most", "proof", "where"}
     | {"aggregate", "min_rows", "largest", "against", "order", "smoothing", "min_count"},
     "UncertainTopK": {"id", "time", "by", "semantics", "threshold", "keep", "largest", "where"},
-    "FusedTopK": {"stream", "combine", "bounds", "time", "by", "recurrences", "where"},
+    "FusedTopK": {"stream", "combine", "bounds", "time", "by", "recurrences", "parts", "where"},
     "Skyline": {"id", "time", "by", "where"},
     "SkylineJoin": {"time", "where"},
 }

@@ -74,7 +74,7 @@ def test_times_behind_are_told_in_words() -> None:
 
 
 @pytest.mark.parametrize("on_bad", ["raise", "skip"])
-def test_a_push_with_a_late_row_fails_as_a_whole(on_bad: str) -> None:
+def test_a_push_with_a_late_row_fails_as_a_whole(on_bad: Any) -> None:
     monitor = sb.Monitor(FAST, on_bad=on_bad, late="raise")
     monitor.push(FIRST)
     for again in (monitor, sb.Monitor.restore(monitor.snapshot())):

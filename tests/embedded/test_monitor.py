@@ -212,7 +212,7 @@ def test_an_idle_source_stops_holding_the_others_back() -> None:
     ("made", "told"),
     [
         (lambda: sb.Monitor("topk"), "takes a query"),  # type: ignore[arg-type]
-        (lambda: sb.Monitor(query(), on_bad="ignore"), "on_bad"),
+        (lambda: sb.Monitor(query(), on_bad="ignore"), "on_bad"),  # type: ignore[arg-type]
         (lambda: sb.Monitor(query(), idle=-1), "idle"),
         (lambda: sb.Monitor(query(options={"speed": 11})), "no option"),
     ],

@@ -261,6 +261,8 @@ def test_rank_and_watch_show_revisions() -> None:
     assert table.schema.field("revision").type == pa.int32()
     found = zip(*(table[n].to_pylist() for n in ("window_end", "revision", "x")), strict=True)
     assert list(found) == [(10, 0, 1.0), (10, 1, 5.0), (20, 0, 2.0), (30, 0, 1.0)]
+    assert "4 windows" in repr(sb.show(table, last=9))
+    assert "[0, 10), revision 1" in repr(sb.show(table, last=9))
     assert [a.revision for a in sb.watch(iter(pushes), query(revise=25))] == [0, 1, 0, 0]
     whole = sb.rank(pa.concat_tables(pushes), query(revise=25))  # sorted first
     assert whole["revision"].to_pylist() == [0, 0, 0]
@@ -268,6 +270,45 @@ def test_rank_and_watch_show_revisions() -> None:
     assert "revision" not in sb.rank(iter(pushes[:1]), query()).column_names
     with pytest.raises(sb.DataError, match="too late"):
         sb.rank(iter([*pushes, rows((-9, 1.0))]), query(revise=25))
+
+
+def test_a_query_that_joins_is_corrected_from_its_first_window_on() -> None:
+    stream = streams.stream(8, 300, lateness=40, step=2, batches=12)
+    board = {"old": sb.TopK(k=1, score="score", time="ts", window=sb.TimeWindow(9, revise=30))}
+    window = sb.TimeWindow(20, slide=7, lateness=1, revise=30)
+    added = sb.HeavyHitters(k=2, item="item", time="ts", window=window)
+    monitor, alone = sb.Monitor(board), sb.Monitor(added)
+    for batch in stream.batches[:4]:
+        monitor.push(batch)
+        alone.push(batch)
+    monitor, diff = sb.Monitor.resume(monitor.snapshot(), board | {"new": added})
+    first = diff.added["new"]
+    found: list[Any] = []
+    wanted: list[Any] = []
+    for batch in stream.batches[4:]:
+        found += [each for each in monitor.push(batch) if each.name == "new"]
+        wanted += [each for each in alone.push(batch) if each.start >= first]
+        assert all(each.start >= first for each in found)
+        monitor = sb.Monitor.restore(monitor.snapshot())
+    # A row that came before may be at the very start of the first window.
+    found, wanted = (
+        [(a.end, a.revision, a.table.to_pylist()) for a in many if a.start > first]
+        for many in (found, wanted)
+    )
+    assert found == wanted
+    assert max(revision for _, revision, _ in found) > 0
+
+
+def test_plots_show_the_last_revision() -> None:
+    pytest.importorskip("matplotlib")
+    from skyband.plot.frames import frame_of
+
+    pushes = [rows((3, 1.0), (12, 2.0)), rows((4, 5.0)), rows((25, 1.0))]
+    shown = [(10, [5.0]), (20, [2.0]), (30, [1.0])]
+    table = sb.rank(iter(pushes), query(revise=25))
+    for answers in (table, list(sb.watch(iter(pushes), query(revise=25)))):
+        frame = frame_of(answers, query(revise=25), None)
+        assert [(w.end, [row.value for row in w.spots]) for w in frame.windows] == shown
 
 
 def test_files_are_sorted_rather_than_corrected(tmp_path: Any) -> None:

@@ -112,7 +112,7 @@ def counted(name: str, monitor: sb.Monitor) -> list[Any]:
     return [found[n] for n in COUNTED if n != "retained" or name != "uncertain"]
 
 
-def check_both_ways(name: str, seed: int, odd: float, on_bad: str) -> None:
+def check_both_ways(name: str, seed: int, odd: float, on_bad: Any) -> None:
     rng = random.Random(seed)
     query = (QUERIES | FILTERED)[name]
     short, long = sb.Monitor(query, on_bad=on_bad), general(sb.Monitor(query, on_bad=on_bad))

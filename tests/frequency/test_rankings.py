@@ -178,7 +178,8 @@ def test_whole_sums_are_right_or_an_error(window: Any) -> None:
 
 def test_other_aggregates_hold_any_numbers() -> None:
     table = weighted(MOST, -MOST - 1, MOST, 5)
-    for name, value in (("max", MOST), ("min", -MOST - 1), ("mean", 2.0**61)):
+    expected: dict[Any, float] = {"max": MOST, "min": -MOST - 1, "mean": 2.0**61}
+    for name, value in expected.items():
         for largest in (True, False):
             query = sb.HeavyHitters(
                 k=1, window=sb.TimeWindow(10), aggregate=name, weight="weight", largest=largest,

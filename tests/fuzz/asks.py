@@ -63,6 +63,9 @@ def fit(rng: random.Random, window: Any, settings: dict[str, Any], columns: dict
         settings["distinct"] = rng.choice((None, "best", "latest")) if "id" in settings else None
     if isinstance(window, oracle.DecayWindow):
         settings.pop("largest", None)
+        if settings.get("ties") == "all":
+            settings["ties"] = "share"
+            settings.pop("most", None)
     if isinstance(window, oracle.DecayWindow) and "score" in settings:
         scores = (0.0, 0.5, 1.0, 2.0, 1e6, 1_000_000.1)
         bad = (None, -0.5, float("nan"))
@@ -83,18 +86,27 @@ def add(
         _compute(rng, "weight", WEIGHED, settings, columns, taken)
     if kind in ("TopK", "UncertainTopK", "HeavyHitters") and exact and rng.random() < 0.2:
         _keep(rng, settings, columns, taken)
-    if kind in ("TopK", "HeavyHitters") and exact and rng.random() < 0.2:
-        settings["ties"] = "share"
+    if kind in ("TopK", "HeavyHitters") and exact and rng.random() < 0.3:
+        _tie(rng, settings)
     if kind == "UncertainTopK":
         settings["largest"] = rng.random() < 0.7
     if kind == "FusedTopK" and settings["algorithm"] is None and rng.random() < 0.6:
         settings["repeats"] = rng.choice(("max", "latest", "mean"))
         settings.pop("options", None)
+    if kind == "FusedTopK" and exact and rng.random() < 0.3:
+        settings["parts"] = not {*settings["streams"]} & {settings["id"], *settings["by"]}
 
 
 def counts(row: oracle.Row, settings: dict[str, Any]) -> bool:
     """Does ``where`` let this row through?"""
     return oracle.counts(row, settings.get("where", {}))
+
+
+def _tie(rng: random.Random, settings: dict[str, Any]) -> None:
+    if settings["algorithm"] in (None, "exact") and "ties" not in settings:
+        settings["ties"] = rng.choice(("share", "all"))
+    if settings.setdefault("ties", "share") == "all":
+        settings["most"] = rng.choice((None, max(settings["k"], 9), settings["k"] + 9))
 
 
 def _where(

@@ -11,7 +11,7 @@ import pyarrow as pa
 from fuzz import values
 from fuzz.values import Column
 from skyband import registry
-from skyband.query.topk import DISTINCT
+from skyband.query.topk import ALL_TIES, DISTINCT
 
 CHOICES: dict[str, tuple[str | None, ...]] = {
     kind: (None, *registry.algorithms(kind)) for kind in registry.kinds()
@@ -70,12 +70,15 @@ def _topk(rng: random.Random, columns: dict[str, Column], taken: set[str], sever
         settings["epsilon"] = rng.choice((0.25, 1.0, 100.0))
         settings["delta"] = rng.choice((1.0, 0.99, 0.5, 1e-9))
         settings["options"] = rng.choice(FILTERS)
-    for mode, algorithm in DISTINCT.items():
-        if settings["algorithm"] == algorithm:
-            settings["distinct"] = mode
-            if "id" not in settings:
-                settings["id"] = values.name(rng, taken)
-                columns[settings["id"]] = _key(rng)
+    modes: dict[Any, Any] = {algorithm: mode for mode, algorithm in DISTINCT.items()}
+    if settings["algorithm"] in ALL_TIES:
+        settings["ties"] = "all"
+        modes[ALL_TIES[1]] = rng.choice(("best", "latest"))
+    if settings["algorithm"] in modes:
+        settings["distinct"] = modes[settings["algorithm"]]
+        if "id" not in settings:
+            settings["id"] = values.name(rng, taken)
+            columns[settings["id"]] = _key(rng)
     return settings, {"": columns}
 
 

@@ -33,7 +33,7 @@ ODD_TIMES = (
 
 
 WINDOWS: dict[Any, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    sb.TimeWindow: (("size",), ("size", "slide", "lateness", "offset")),
+    sb.TimeWindow: (("size",), ("size", "slide", "lateness", "offset", "revise")),
     sb.CountWindow: (("size",), ("size", "slide")),
     sb.DecayWindow: (("half_life", "slide"), ("half_life", "slide", "lateness", "offset")),
     sb.LandmarkWindow: (("slide",), ("slide", "since", "lateness", "offset")),

@@ -138,7 +138,9 @@ def window_of(rng: random.Random, step: int, count: bool) -> Any:
     odd = rng.choice((0, 0, 1)) if step > 1 else 0  # pane starts that no time in the column hits
     shift = rng.choice((0, 0, -3, 1, 10**6)) * step
     late = rng.choice((0, 0, 0, 2, 6)) * step
-    return oracle.TimeWindow(size * step + odd, slide and slide * step, late, shift)
+    revise = rng.choice((None, None, None, 1, 4, 60))
+    revise = revise and revise * step
+    return oracle.TimeWindow(size * step + odd, slide and slide * step, late, shift, revise)
 
 
 def engine_window(rng: random.Random, window: Any, integer: bool) -> Any:

@@ -65,3 +65,27 @@ def test_a_draft_without_a_time_or_an_id_runs(tmp_path: Path, names: str) -> Non
     over = [query.get("time", query["window"].get("count")) for query in queries]
     assert over == ["epoch" if "epoch" in names else 200] * 2
     assert "epoch" not in {query.get("item") for query in queries}
+
+
+@pytest.mark.parametrize(
+    ("head", "rows", "time"),
+    [
+        ("Zeit;Station;pm", "{:02}.01.2026;A;5", {"column": "Zeit", "format": "%d.%m.%Y"}),
+        ("when;name;value", "01/{:02}/2026;A;5", {"column": "when", "format": "%m/%d/%Y"}),
+        ("ts;name;value", "17000{:02}000;A;5", {"column": "ts", "unit": "s"}),
+        ("eventTime;name;value", "17000{:02}000123;A;5", {"column": "eventTime", "unit": "ms"}),
+        ("ts;name;value", "{};A;5", "ts"),
+        ("code;name;value", "17000{:02}000;A;5", None),
+    ],
+)  # fmt: skip
+def test_times_and_separators_of_other_forms(
+    tmp_path: Path, head: str, rows: str, time: dict[str, str] | str | None
+) -> None:
+    (tmp_path / "in.csv").write_text("\n".join([head, *(rows.format(i) for i in range(1, 25))]))
+    look = look_at(str(tmp_path / "in.csv"))
+    file = tmp_path / "job.toml"
+    file.write_text(draft(look, "job"))
+    told = tomllib.loads(file.read_text())
+    assert told["source"]["delimiter"] == ";"
+    assert told["queries"]["frequent"].get("time") == time
+    assert problems_of(file) == []

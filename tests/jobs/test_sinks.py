@@ -67,7 +67,7 @@ class TestFiles:
     def test_half_a_batch_is_not_seen(self, tmp_path: Path) -> None:
         sink = files(tmp_path)
         broken: Any = Given(TABLE, broken=True)
-        with pytest.raises(OSError, match="full"):
+        with pytest.raises(sb.EngineError, match="full"):
             sink.write(0, broken)
         assert self.names(tmp_path) == []
 

@@ -43,6 +43,18 @@ def test_duckdb_gives_the_same_answers() -> None:
     }
 
 
+@pytest.mark.parametrize("section", ["Flink", "RisingWave"])
+def test_statements_of_others_are_queries(section: str) -> None:
+    pytest.importorskip("sqlglot")
+    text = code(section).partition("VIEW busiest AS")
+    rows = flows(rows=3_000, minutes=15)
+    window = sb.TimeWindow("10 minutes", slide="1 minute")
+    query = sb.HeavyHitters(k=10, item="host", weight="bytes", time="ts", window=window)
+    found = sb.sql(text[2] or text[0], flows=rows)
+    assert found.column_names[:4] == ["window_start", "window_end", "host", "total"]
+    assert found["total"].to_pylist() == sb.rank(rows, query)["count"].to_pylist()
+
+
 def test_datasketches_runs() -> None:
     datasketches = pytest.importorskip("datasketches")
     rows = flows(rows=500, minutes=5).to_pylist()

@@ -8,23 +8,11 @@ import pytest
 
 from lab.bench.command import said_minutes
 from lab.experiments.fsw_remarks import order_explains
-from lab.experiments.fused_figures import precision_why
-from lab.experiments.fused_runs import Measured
 from lab.experiments.remarks import moved, saving, span
 from lab.experiments.verdicts import PAPERS
 
 
-def measured(precision: float) -> Measured:
-    return Measured({}, {"eaa-approx": precision}, 0.0)
-
-
 def test_what_is_said_of_two_runs() -> None:
-    falls = precision_why({"window 200": 1.0}, {50: measured(1.0), 1000: measured(0.4)})
-    stays = precision_why({"window 200": 0.8}, {50: measured(0.81), 1000: measured(0.8)})
-    assert "Ours is 1.00" in falls
-    assert "it falls from 1.00 to 0.40" in falls
-    assert "Ours is 0.80" in stays
-    assert "it stays at 0.80 to 0.81" in stays
     assert order_explains(0.04, 0.03) == "the order explains 25 % of the gap"
     assert order_explains(0.04, -0.01) == "the order explains all of the gap"
     assert order_explains(0.04, 0.06) == "the order does not explain the gap"

@@ -128,7 +128,8 @@ def test_bars_show_one_window_with_values() -> None:
         ax: Any = plot.bars(answers)
         assert [tick.get_text() for tick in ax.get_yticklabels()] == ["c", "b"]
         assert [bar.get_width() for bar in ax.patches] == [20, 8]
-        assert texts(ax) == ["20", "8"]
+        assert texts(ax) == ["20 B", "8 B"]
+        assert ax.get_title("right") == "window 4 to 8"
         assert ax.yaxis_inverted()  # the best on top
     first = plot.bars(sb.rank(FLOWS, LARGEST), end=2)
     assert [tick.get_text() for tick in first.get_yticklabels()] == ["a", "b"]
@@ -201,6 +202,71 @@ def test_steps_run_along_what_is_dominated(x: str, y: str, corner: tuple[int, in
     ax = plot.skyline(list(sb.watch(rows, query)))
     (steps,) = ax.get_lines()
     assert points(steps.get_xydata())[1] == corner
+
+
+def test_rows_without_an_id_are_named_by_their_values_at_most() -> None:
+    bare = sb.Skyline(prefer={"ts": "min", "bytes": "max"}, time="ts", window=WINDOW)
+    answers = list(sb.watch(FLOWS, bare))
+    assert texts(plot.skyline(answers)) == []
+    ticks = [tick.get_text() for tick in plot.timeline(answers).get_yticklabels()]
+    assert {"0, 9 B", "4, 8 B", "6, 20 B"} <= set(ticks)
+    assert all(tick.count(",") == 1 for tick in ticks)
+
+
+def boxes(ax: Any) -> list[Any]:
+    ax.figure.canvas.draw()
+    return [text.get_window_extent() for text in ax.texts if text.get_text()]
+
+
+@pytest.mark.parametrize("count", [3, 30])
+def test_names_of_points_do_not_overlap(count: int) -> None:
+    near = [(i * i % 17 + i / 100, i) for i in range(count)]
+    rows = pa.table(
+        {"a": [a for a, _ in near], "b": [-a for a, _ in near], "id": [f"row {i}" for _, i in near]}
+    )
+    query = sb.Skyline(prefer={"a": "min", "b": "min"}, id="id", window=sb.CountWindow(count))
+    found = boxes(plot.skyline(list(sb.watch(rows, query))))
+    assert 3 <= len(found) <= count
+    pairs = [(i, j) for i in range(len(found)) for j in range(i)]
+    assert not [(i, j) for i, j in pairs if found[i].overlaps(found[j])]
+
+
+def test_names_of_rows_that_share_a_rank_do_not_overlap() -> None:
+    rows = pa.table({"ts": [0, 0, 0, 2, 2, 2], "host": [*"abc"] * 2, "bytes": [5] * 6})
+    query = sb.TopK(k=1, score="bytes", id="host", time="ts", window=sb.TimeWindow(2), ties="all")
+    ax = plot.bump(sb.rank(rows, query))
+    assert {"a", "b", "c"} <= set(texts(ax))
+    found = boxes(ax)
+    assert not [(i, j) for i in range(3) for j in range(i) if found[i].overlaps(found[j])]
+
+
+def test_axes_have_units_and_log_scales() -> None:
+    rows = pa.table(
+        {"n": [0, 1, 2], "wait": [1.0, 2.0, 5000.0], "bytes": [9, 2_000_000, 5 * 10**9]}
+    )
+    query = sb.Skyline(prefer={"wait": "min", "bytes": "max"}, time="n", window=sb.TimeWindow(3))
+    ax: Any = plot.skyline(sb.rank(rows, query), query=query)
+    ax.figure.canvas.draw()
+    assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log")
+    assert "1 MB" in [tick.get_text() for tick in ax.get_yticklabels()]
+    timed = sb.TopK(k=1, score="op_ms", time="n", window=sb.TimeWindow(3))
+    waits = rows.rename_columns(["n", "op_ms", "bytes"])
+    assert plot.bars(sb.rank(waits, timed), query=timed).get_xlabel() == "op_ms"
+
+
+def test_of_many_groups_those_with_most_are_drawn() -> None:
+    rows = pa.table(
+        {"ts": [0] * 30, "host": ["a"] * 30, "g": [f"g{i}" for i in range(30)], "n": range(30)}
+    )
+    query = sb.HeavyHitters(
+        k=1, item="host", weight="n", by=("g",), time="ts", window=sb.TimeWindow(1)
+    )
+    for draw in (plot.bars, plot.bump):
+        ax = draw(sb.rank(rows, query))
+        assert "and 22 groups with less" in texts(ax)
+        assert len(ax.get_yticklabels()) == 8
+    bars: Any = plot.bars(sb.rank(rows, query))
+    assert [bar.get_width() for bar in bars.patches] == list(range(29, 21, -1))
 
 
 def test_skyline_of_a_table_takes_columns() -> None:

@@ -38,6 +38,8 @@ def questions(draw: st.DrawFn) -> tuple[str, dict[str, Any]]:
     if draw(st.booleans()):
         score, largest = draw(st.sampled_from(("price", "score"))), draw(st.booleans())
         asked |= {"score": score, "largest": largest, "id": draw(st.sampled_from((None, "id")))}
+        if draw(st.booleans()):
+            asked |= {"id": "item", "distinct": draw(st.sampled_from(("best", "latest")))}
         return "TopK", TOPK | asked
     asked["weight"] = draw(st.sampled_from((None, "weight", "weight * 0.25")))
     return "HeavyHitters", COUNTED | asked | {"item": draw(st.sampled_from(("item", "id")))}
@@ -80,6 +82,9 @@ def test_answers_are_those_of_the_definition(
 LONG: list[tuple[str, dict[str, Any]]] = [
     ("TopK", TOPK | {"k": 3, "id": "id", "by": ()}),
     ("TopK", TOPK | {"k": 2, "most": 3, "by": ("g",), "keep": ("kind",), "largest": False}),
+    ("TopK", TOPK | {"k": 3, "id": "item", "distinct": "best", "by": (), "most": 4}),
+    ("TopK", TOPK | {"k": 1, "id": "item", "distinct": "best", "by": ("g",), "keep": ("kind",)}),
+    ("TopK", TOPK | {"k": 2, "id": "item", "distinct": "latest", "by": ("g",), "most": 2}),
     ("HeavyHitters", COUNTED | {"k": 3, "by": (), "most": 4}),
     ("HeavyHitters", COUNTED | {"k": 2, "weight": "weight", "by": ("g",), "keep": ("kind",)}),
     ("HeavyHitters", COUNTED | {"k": 2, "by": ("g",), "most": 2, "item": ("item", "volume")}),
@@ -116,6 +121,14 @@ UNSIZED: list[tuple[str, dict[str, Any], Any]] = [
     ("TopK", TOPK | {"k": 2, "by": ("g",), "most": 3}, oracle.LandmarkWindow(7, lateness=5)),
     ("TopK", TOPK | {"k": 2, "by": (), "id": "id"}, oracle.LandmarkWindow(7, lateness=5)),
     ("HeavyHitters", COUNTED | {"k": 2, "by": ("g",)}, oracle.LandmarkWindow(7, lateness=5)),
+    *(
+        (
+            "TopK",
+            TOPK | {"k": 2, "id": "item", "distinct": distinct, "by": by, "most": most},
+            oracle.LandmarkWindow(7, lateness=5),
+        )
+        for distinct, by, most in (("best", (), 3), ("latest", ("g",), 2), ("best", ("g",), None))
+    ),
 ]
 
 
@@ -141,6 +154,8 @@ WINDOW = sb.TimeWindow("10 seconds", slide="3 seconds", lateness="1 second")
 ON_SPARK: list[sb.Query] = [
     sb.TopK(k=2, window=WINDOW, keep=("kind",), id="item", by=("g",), **TOPK),
     sb.TopK(k=1, window=WINDOW, most=3, **TOPK),
+    sb.TopK(k=1, window=WINDOW, id="item", distinct="best", most=3, **TOPK),
+    sb.TopK(k=1, window=WINDOW, id="item", distinct="latest", by=("g",), **TOPK),
     sb.TopK(k=1, window=sb.LandmarkWindow(slide="3 seconds"), most=3, by=("g",), **TOPK),
     sb.HeavyHitters(k=2, window=WINDOW, **COUNTED),
     sb.HeavyHitters(k=1, window=WINDOW, most=2, by=("g",), **COUNTED),
@@ -212,7 +227,7 @@ def test_the_live_view_says_what_was_cut() -> None:
     view = pytest.importorskip("skyband.cli.view")
     query = sb.TopK(k=1, score="x", id="id", time="t", window=sb.TimeWindow(10), ties="all", most=1)
     (answer,) = sb.watch(ROWS, query)
-    assert view._caption(answer, query, 0).plain == "8 rows in the window · exact · 1 more tie"
+    assert view._caption(answer, query, 0, ()).plain == "8 rows in the window · exact · 1 more tie"
 
 
 def test_changes_show_shared_ranks() -> None:
@@ -247,7 +262,6 @@ REFUSED: list[tuple[Any, dict[str, Any], str]] = [
     (sb.TopK, {"ties": "share", "most": 5}, "most= does nothing without ties='all'"),
     (sb.TopK, {"most": 0}, "most must be a whole number"),
     (sb.TopK, {"most": 1}, r"most \(1\) must be at least k \(2\)"),
-    (sb.TopK, {"distinct": "best", "id": "i"}, "distinct= and ties='all' do not go together"),
     (sb.TopK, {"window": sb.DecayWindow(5, slide=5)}, "over a DecayWindow"),
     (sb.HeavyHitters, {"window": sb.DecayWindow(5, slide=5)}, "over a DecayWindow"),
     (sb.TopK, {"algorithm": "sma"}, "sma does not answer TopK with ties='all'.*skyband-ties"),

@@ -264,3 +264,21 @@ def test_on_spark() -> None:
     query = sb.HeavyHitters(k=3, item="id", time="t", window=window)
     how: Any = {"shards": 2, "parts": 2, "changes": False, "forgetful": True, "least": 6}
     both_engines.compare("HeavyHitters", query, pushes, **how)
+
+
+def test_on_a_board_on_spark() -> None:
+    """Edges are instants, so windows of several zones go together; those without a zone do not."""
+    pytest.importorskip("pyspark")
+    from support import board_simulator
+
+    windows = {"day": sb.TimeWindow("1 day", zone=NEW_YORK), "hour": sb.TimeWindow("1 hour")}
+    board = {n: sb.TopK(k=1, score="number", time="t", window=w) for n, w in windows.items()}
+    for zone in ("UTC", None):
+        rows = spring(pa.timestamp("us", zone))
+        rows = rows.append_column("number", pa.array(range(rows.num_rows)))
+        if zone is None:
+            with pytest.raises(sb.EngineError, match="edges of another type"):
+                board_simulator.ranked_batch(board, rows)
+            continue
+        parted, together = board_simulator.ranked_batch(board, rows), sb.rank(rows, board)
+        assert parted == {name: table.to_pylist() for name, table in together.items()}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -86,7 +87,7 @@ def test_the_default_keeps_its_fingerprint_and_others_are_refused() -> None:
     assert one.fingerprint == sb.TopK(k=1, score="x", window=window).fingerprint
     assert one.fingerprint != other.fingerprint
     with pytest.raises(sb.QueryError, match="ties must be one of rank, share, all"):
-        sb.HeavyHitters(k=1, item="x", window=window, ties="dense")
+        sb.HeavyHitters(k=1, item="x", window=window, ties="dense")  # type: ignore[arg-type]
 
 
 def test_the_live_view_marks_rows_that_share_a_rank() -> None:
@@ -110,3 +111,27 @@ def test_on_spark() -> None:
     assert got.to_pylist() == want.to_pylist()
     shown = want["rank"].to_pylist()
     assert any(one == other for one, other in pairwise(shown))
+
+
+@pytest.mark.parametrize("distinct", [None, "best", "latest"])
+def test_positions_are_the_ranks_of_answers(distinct: Any) -> None:
+    shared = [1, 1, 3, 3, 3, 6]
+    ranks: dict[Any, list[int]] = {"rank": [1, 2, 3, 4, 5, 6], "share": shared, "all": shared}
+    for ties, want in ranks.items():
+        window: Any = sb.TimeWindow(9, slide=3)
+        rows = ROWS.append_column("t", pa.array([0, 1, 2, 3, 4, 5]))
+        if distinct is None:
+            rows = rows.take(np.repeat(np.arange(6), ROWS["x"].to_numpy()))
+            query: Any = sb.HeavyHitters(k=9, item="id", time="t", window=window, ties=ties)
+        else:
+            query = sb.TopK(
+                k=9, score="x", id="id", time="t", window=window, ties=ties, distinct=distinct
+            )
+        monitor = sb.Monitor(query)
+        monitor.push(rows)
+        monitor.flush()
+        peeked = monitor.peek()
+        for name in "abcdef":
+            place = monitor.position(name)
+            assert (place and place.rank) == peeked.rank_of(name)
+        assert peeked.table["rank"].to_pylist() == want

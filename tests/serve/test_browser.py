@@ -80,7 +80,7 @@ def wait_for(page: Any, name: str, wanted: list[str]) -> None:
         """([name, wanted]) => {
           const card = [...document.querySelectorAll("section.card")]
             .find((each) => each.querySelector("h2").textContent === name);
-          const found = [...card.querySelectorAll("tbody .n > span:not(.dot)")];
+          const found = [...(card?.querySelectorAll("tbody .n > span:not(.dot)") || [])];
           return found.map((each) => each.textContent).join() === wanted.join();
         }""",
         arg=[name, wanted],
@@ -273,6 +273,7 @@ def test_answers_that_come_fast(chromium: Any, tmp_path: Path) -> None:
         page.add_init_script("window.held = 1e4; performance.now = () => window.held;")
         page.goto(f"http://127.0.0.1:{client.port}/")
         wait_for(page, "talkers", ["a", "b"])
+        page.wait_for_function(f"() => ({ends})() === 'a,b'")
         first = card(page, "talkers").locator("tbody tr").first
         first.focus()
         first.evaluate("(row) => { window.first = row; }")

@@ -165,8 +165,23 @@ def test_a_finished_job_stays_on_the_page(tmp_path: Path) -> None:
     ends = [row["window_end"] for row in sb.rank(tmp_path / "in", _busiest()).to_pylist()]
     assert int(service.history.newest("busiest", 1)[0].end) >= max(ends)
     assert service.failure is None
+    assert service.state == "finished"
     service.close()
     assert pq.read_table(tmp_path / "out" / "busiest").num_rows == len(ends)
+
+
+@pytest.mark.parametrize(("path", "state"), [("in", "all read"), ("in/0.parquet", "finished")])
+def test_files_that_are_read_are_no_trouble(tmp_path: Path, path: str, state: str) -> None:
+    """More files may come into a folder; a file is read once."""
+    written(tmp_path, rows(1))
+    (name,) = (each.name for each in (tmp_path / "in").iterdir())
+    source = {"kind": "files", "path": path.replace("0.parquet", name)}
+    service = Service(parse_job(job(tmp_path, source=source, trigger={}), tmp_path))
+    until(lambda: service.state == state)
+    for name in service.status.heard:
+        service.status.heard[name] -= 60
+    assert service.status.trouble() == []
+    service.close()
 
 
 def _busiest() -> Any:

@@ -59,7 +59,7 @@ def test_a_job_on_spark_is_shown(spark: Any, tmp_path: Path) -> None:
         told = client.get("/api/board").json
         assert (told["engine"], len(told["queries"])) == ("spark", 2)
         kind, data = "", dict[str, Any]()
-        while not (kind == "status" and data["finished"]):
+        while not (kind == "status" and data["state"] == "finished"):
             kind, _, data = next(events)
         assert (data["rows"], data["engine"]) == (20, "spark")
         assert data["watermark"] == "2026-01-05T08:00:19+00:00"

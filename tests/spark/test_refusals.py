@@ -74,7 +74,7 @@ def test_what_is_no_dataframe_and_what_does_not_fit(stream: Any, batch: Any) -> 
     with pytest.raises(sb.QueryError, match="shards"):
         rank(stream, topk(), shards=0)
     with pytest.raises(sb.QueryError, match="on_bad"):
-        rank(stream, topk(), on_bad="ignore")
+        rank(stream, topk(), on_bad="ignore")  # type: ignore[arg-type]
     with pytest.raises(sb.QueryError, match=r"sb\.TopK"):
         rank(stream, "top 10")  # type: ignore[arg-type]
     join = sb.SkylineJoin(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -76,6 +78,26 @@ def test_longer_streams(kind: str, name: str, number: int) -> None:
     for shards, forgetful in suites.in_turn(kind, name, number, HOW):
         how = {"changes": forgetful, "forgetful": forgetful}
         compare(kind, query, pushes, shards=shards, parts=2, **how, least=10)
+
+
+@pytest.mark.parametrize(("kind", "name", "number"), CASES)
+def test_corrections(kind: str, name: str, number: int) -> None:
+    chosen = settings_of(kind, name, number)
+
+    @given(data=st.data())
+    @settings(max_examples=suites.examples(kind, total=20, most=8))
+    def holds(data: st.DataObject) -> None:
+        window = dataclasses.replace(data.draw(streams.time_windows(3)), revise=500)
+        lateness = data.draw(st.integers(10, 60))
+        stream = data.draw(conformance.small_streams(kind, chosen, window, lateness))
+        pushes = pushes_of(stream, chosen)
+        query = query_of(kind, window, chosen, stream)
+        changes, forgetful = data.draw(st.booleans()), data.draw(st.booleans())
+        parts = data.draw(st.integers(1, 2))
+        how = {"changes": changes, "forgetful": forgetful}
+        compare(kind, query, pushes, shards=1, parts=parts, **how)
+
+    holds()
 
 
 @pytest.mark.parametrize(("kind", "name", "number"), CASES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +83,9 @@ BECOMES = {
         "not host is null) and ok = true"
     ),
     f"SELECT host, COUNT(*) {GROUPED} QUALIFY {NUMBER.format('COUNT(*)')} <= 2": hitters(),
+    f"SELECT host, COUNT(*) {GROUPED} QUALIFY RANK() {OVER.format('COUNT(*)')} <= 2": hitters(
+        ties="all"
+    ),
     f"SELECT host, SUM(bytes), COUNT(*) n {GROUPED} QUALIFY {NUMBER.format('SUM(bytes)')} < 3": (
         hitters(weight="bytes", aggregate="sum")
     ),
@@ -159,6 +163,13 @@ def test_without_a_window_a_table_is_ranked_as_a_whole() -> None:
     assert rows("SELECT host FROM flows SKYLINE OF bytes MAX, ts MIN") == [("a",), ("c",)]
 
 
+def test_a_rank_shows_all_that_tie_however_many() -> None:
+    table = pa.table({"ts": [0] * 50, "host": ["a"] * 50, "bytes": [3] * 49 + [4]})
+    text = "SELECT bytes FROM TUMBLE(flows, ts, 10) QUALIFY RANK() " + OVER.format("bytes")
+    assert rows(f"{text} <= 2", table) == [(4,), *[(3,)] * 49]
+    assert rows(f"{text} <= 1", table) == [(4,)]
+
+
 @pytest.mark.parametrize("kind", ["batches", "path", "reader"])
 def test_a_source_is_anything_that_rank_takes(kind: str, tmp_path: Path) -> None:
     pq.write_table(FLOWS, tmp_path / "flows.parquet")
@@ -184,7 +195,7 @@ REFUSED = {
     "SELEC 1": "line 1, column 7, at '1': Invalid expression",
     "SELECT 'a": "has no end",
     "DELETE FROM flows": "only SELECT is possible",
-    "SELECT 1 AS a": "line 1, column 8, at '1 AS a': FROM is missing",
+    "SELECT 1 AS a": "line 1, column 8, at '1 AS a': give columns, and after FROM",
     "SELECT * FROM flows": "nothing is ranked; add QUALIFY",
     f"{TUMBLE}\n{BEST}\n LIMIT 5": "line 3, column 2, at 'LIMIT 5': LIMIT is not possible",
     f"{TUMBLE}\n{BEST} ORDER BY host": "answers come by window_end",
@@ -204,31 +215,31 @@ REFUSED = {
     f"SELECT host FROM TUMBLE(flows, ts, '1 minute') {BEST}": "INTERVAL '10' MINUTES",
     f"SELECT host FROM TUMBLE((SELECT 1), ts, 10) {BEST}": "a name should stand here",
     f"SELECT host FROM db.flows {BEST}": "leave it out",
-    f"SELECT x.host FROM TUMBLE(flows, ts, 10) {BEST}": "there is no table 'x' here; it has flows",
+    f"SELECT x.host FROM TUMBLE(flows, ts, 10) {BEST}": "there is no table 'x' here",
     f"SELECT host AS a, ts AS a FROM TUMBLE(flows, ts, 10) {BEST}": "two columns 'a'",
     f"{TUMBLE} QUALIFY ROW_NUMBER() OVER (ORDER BY bytes) < 3": "must have window_start and",
-    f"{TUMBLE} QUALIFY ROW_NUMBER() OVER (PARTITION BY window_start, window_end) < 3": "needs",
+    f"{TUMBLE} QUALIFY ROW_NUMBER() OVER (PARTITION BY window_start, window_end) < 3": "needs O",
     f"{TUMBLE} QUALIFY DENSE_RANK() {OVER.format('x')} < 3": "rank by ROW_NUMBER() or RANK()",
     f"{TUMBLE} QUALIFY {NUMBER.format('x')} > 3": "a rank alone stands here",
-    f"{TUMBLE} QUALIFY {NUMBER.format('x')} <= 0": "ranks <= 1 or more",
-    f"{TUMBLE} QUALIFY {NUMBER.format('x')} = 2": "ranks <= 1 or more",
+    f"{TUMBLE} QUALIFY {NUMBER.format('x')} <= 0": "a rank alone",
+    f"{TUMBLE} QUALIFY {NUMBER.format('x')} = 2": "a rank alone",
     f"{TUMBLE} QUALIFY {NUMBER.format('x')} <= 2.5": "a rank alone",
     f"{TUMBLE} QUALIFY {NUMBER.format('x')} <= 2 AND host = 'a'": "put others into WHERE before",
     f"{TUMBLE} QUALIFY bytes < 3": "this is no rank",
     f"{TUMBLE} QUALIFY {NUMBER.format('1')} < 3": "a constant ranks nothing",
     f"{TUMBLE} QUALIFY {NUMBER.format('window_end')} < 3": "ORDER BY takes a value of the rows",
     f"{TUMBLE} QUALIFY {NUMBER.format('x DESC NULLS LAST --')}\n) < 3": "IS NOT NULL",
-    f"{TUMBLE} QUALIFY {NUMBER.format('x, y')} < 3": "of equal ones, the later row comes first",
+    f"{TUMBLE} QUALIFY {NUMBER.format('x, y')} < 3": "the later row, or the smaller group",
     f"{TUMBLE} QUALIFY RANK() {OVER.format('x, ts')} < 3": "ORDER BY takes one value",
     f"{TUMBLE} QUALIFY {NUMBER.format('COUNT(*)')} < 3": "an aggregate needs GROUP BY window_start",
-    f"SELECT host, {NUMBER.format('x')} AS n FROM TUMBLE(flows, ts, 10)": "say how many to show",
+    f"SELECT host, {NUMBER.format('x')} AS n FROM TUMBLE(flows, ts, 10)": "nothing is ranked",
     f"SELECT x + 1 AS y FROM TUMBLE(flows, ts, 10) {BEST}": "column 17, at 'y FROM",
     f"{TUMBLE} WHERE host LIKE 'a%' {BEST}": "at \"host LIKE 'a%' QUALIFY",
-    f"{TUMBLE} WHERE CAST(ts AS INT) > 3 {BEST}": "CAST cannot stand here; write times as text",
+    f"{TUMBLE} WHERE CAST(ts AS INT) > 3 {BEST}": "CAST cannot stand here; possible are columns",
     f"{TUMBLE} WHERE bytes {BEST}": None,
     f"{TUMBLE} WHERE bytes + 1 {BEST}": "a value stands where a condition should",
     f"{TUMBLE} WHERE 1 = 1 {BEST}": "it needs a column",
-    f"{TUMBLE} WHERE LOG(x) > 1 {BEST}": "write LN",
+    f"{TUMBLE} WHERE LOG(x) > 1 {BEST}": "LN (the natural logarithm)",
     f"{TUMBLE} WHERE f(x) > 1 {BEST}": "f cannot stand here",
     f"{TUMBLE} WHERE x IN (SELECT 1) {BEST}": "IN cannot stand here",
     f"{TUMBLE} WHERE window_end > 3 {BEST}": "'window_end' is no value of a row",
@@ -243,12 +254,19 @@ REFUSED = {
     f"SELECT host {GROUPED} QUALIFY ROW_NUMBER() OVER (PARTITION BY window_start, window_end, host "
     "ORDER BY COUNT(*) DESC) < 3": "GROUP BY needs a column more",
     "SELECT host FROM TUMBLE(flows, ts, 10) GROUP BY host QUALIFY 1": "must have window_start",
-    f"SELECT n FROM (SELECT host, COUNT(*) AS n {GROUPED}) WHERE n > 3": "after GROUP BY",
+    f"SELECT n FROM (SELECT host, COUNT(*) AS n {GROUPED}) WHERE n > 3": "before GROUP BY",
     f"SELECT host FROM (SELECT host {GROUPED}) GROUP BY host": "only one GROUP BY",
     f"SELECT host FROM (SELECT host, bytes FROM TUMBLE(flows, ts, 10) {BEST}) WHERE bytes > 3": (
-        "a condition after the ranking"
+        "before GROUP BY and ranking"
     ),
     f"SELECT ts FROM (SELECT host FROM TUMBLE(flows, ts, 10) {BEST})": "no column 'ts' here",
+    f"SELECT host, , ts FROM TUMBLE(flows, ts, 10) {BEST}": "column 12, at ', , ts FROM",
+    f"SELECT FROM TUMBLE(flows, ts, 10) {BEST}": "give columns, and after FROM",
+    f"{TUMBLE} QUALIFY {NUMBER.format('x ASC')} < 3": "reads as",
+    f"SELECT host, FROM TUMBLE(flows, ts, 10) {BEST}": "this reads as SELECT host FROM",
+    f"SELECT * host FROM TUMBLE(flows, ts, 10) {BEST}": "name the columns",
+    f"{TUMBLE} WHERE bytes BETWEEN 1 2 {BEST}": "BETWEEN 1 AND 2",
+    f"{TUMBLE} QUALIFY ROW_NUMBER(3) {OVER.format('x')} < 3": "rank by ROW_NUMBER() or RANK()",
     f"{TUMBLE} SKYLINE OF price": "each with MIN, MAX or DIFF",
     f"{TUMBLE} SKYLINE OF price MIN,": "each with MIN, MAX or DIFF",
     f"{TUMBLE} SKYLINE OF": "each with MIN, MAX or DIFF",
@@ -268,8 +286,20 @@ def test_a_column_that_the_table_lacks_is_named() -> None:
         sb.sql(f"SELECT user FROM TUMBLE(flows, ts, 10) {BEST}", flows=FLOWS)
 
 
+def test_the_columns_of_a_window_are_its_own() -> None:
+    table = FLOWS.append_column("window_end", FLOWS["ts"])
+    with pytest.raises(sb.QueryError, match="already"):
+        sb.sql(f"{TUMBLE} {BEST}", flows=table)
+
+
+def test_without_the_parser_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "sqlglot", None)
+    with pytest.raises(sb.EngineError, match=r"pip install 'skyband\[sql\]'"):
+        sb.sql.query(f"{TUMBLE} {BEST}")
+
+
 def test_the_table_of_a_statement_has_to_be_given() -> None:
-    with pytest.raises(sb.SchemaError, match=r"reads table 'flows'; give flows=\.\.\., not other"):
+    with pytest.raises(sb.SchemaError, match=r"reads one table, 'flows': give flows="):
         sb.sql(f"{TUMBLE} {BEST}", other=FLOWS)
     with pytest.raises(sb.QueryError, match="a statement is a text"):
         sb.sql(3)  # type: ignore[arg-type]

@@ -95,6 +95,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 NEEDED: dict[str, dict[str, Any]] = {
     "skyband-distinct": {"distinct": "best", "id": "price"},
     "skyband-ties": {"ties": "all"},
+    "distinct-ties": {"ties": "all", "distinct": "latest", "id": "price"},
     "latest": {"distinct": "latest", "id": "price"},
     "eaa-repeats": {"repeats": "max"},
 }

@@ -29,7 +29,7 @@ def modern(table: pa.Table) -> pa.Table:
 
 
 def window_of(window: oracle.TimeWindow, table: pa.Table) -> sb.TimeWindow:
-    names = ("size", "slide", "lateness", "offset")
+    names = ("size", "slide", "lateness", "offset", "revise")
     given = {name: getattr(window, name) for name in names}
     if pa.types.is_timestamp(table.schema.field("ts").type):
         given = {n: v if v is None else f"{v} ms" for n, v in given.items()}

@@ -185,7 +185,7 @@ def run_out(start: Callable[[], Any], attempts: int = 5, stays: bool = False) ->
 
 
 def embedded(
-    query: sb.Query, pushes: Sequence[Any], on_bad: str = "raise", changes: bool = False
+    query: sb.Query, pushes: Sequence[Any], on_bad: Any = "raise", changes: bool = False
 ) -> tuple[pa.Table, Mapping[str, Any]]:
     """Rows that a Monitor gives for these pushes, without a flush, and its counts."""
     monitor = sb.Monitor(query, on_bad=on_bad)
@@ -198,6 +198,8 @@ def embedded(
                 {n: [v] * table.num_rows for n, v in (("start", answer.start), ("end", answer.end))}
             )
             columns = {"window_start": edges["start"], "window_end": edges["end"]}
+            if "revision" in query.window_columns:
+                columns["revision"] = pa.array([answer.revision] * table.num_rows, pa.int32())
             table = pa.table(columns | dict(zip(table.column_names, table.columns, strict=True)))
         if table.num_rows:
             tables.append(table)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import random
 from collections import Counter, defaultdict
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -87,7 +86,7 @@ def windowed(table: pa.Table, case: Case) -> pa.Table:
 # Drawing ------------------------------------------------------------------------------------------
 
 
-def drawn(rng: random.Random, ties: Sequence[str] = ("ROW_NUMBER",)) -> Case:
+def drawn(rng: random.Random) -> Case:
     """A statement."""
     slide = rng.choice([0, 5, 7, 10])
     size = slide * rng.choice([1, 2, 3]) if rng.random() < 0.7 else slide + rng.randrange(1, 9)
@@ -101,7 +100,7 @@ def drawn(rng: random.Random, ties: Sequence[str] = ("ROW_NUMBER",)) -> Case:
     edges = ("window_start", "window_end") if slide else ()
     filtered = f" WHERE {_condition(rng, 2)}" if rng.random() < 0.6 else ""
     make = _grouped if rng.random() < 0.5 else _best
-    text, value, groups, whole = make(rng, edges, filtered, rng.choice(ties))
+    text, value, groups, whole = make(rng, edges, filtered, rng.choice(["ROW_NUMBER", "RANK"]))
     return Case(text, source, slide, size, value, (*edges, *groups), whole)
 
 

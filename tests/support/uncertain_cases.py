@@ -30,7 +30,7 @@ def of(kind: str, k: int) -> Semantics:
     return Semantics(kind, k, THRESHOLD if kind == "pt-k" else None)
 
 
-def query(kind: str, window: Any, k: int = 2, **more: Any) -> sb.UncertainTopK:
+def query(kind: Any, window: Any, k: int = 2, **more: Any) -> sb.UncertainTopK:
     threshold = THRESHOLD if kind == "pt-k" else None
     names = {"score": "speed", "probability": "p", "id": "car"}
     return sb.UncertainTopK(

@@ -64,7 +64,7 @@ def test_of_the_latest_rows_of_an_id_the_one_with_the_best_score_counts(
 
 
 @pytest.mark.parametrize("mode", ["best", "latest"])
-def test_rank_and_shards_equal_the_monitor(mode: str) -> None:
+def test_rank_and_shards_equal_the_monitor(mode: Any) -> None:
     """A monitor keeps more than rank, watch and Spark do: it may be asked for positions."""
     stream = streams.stream(3, 400, pattern="crowded", ids=25, step=2, groups=3)
     for by in ((), ("g",)):

@@ -48,7 +48,7 @@ def test_the_newest_rows_alone_may_admit_no_compact_set(algorithm: str) -> None:
 @pytest.mark.parametrize("semantics", ["pk-topk", "pt-k", "u-kranks", "u-topk"])
 @pytest.mark.parametrize("algorithm", ["bs", *QUEUES])
 def test_answers_in_one_step_are_those_in_two(
-    algorithm: str, semantics: str, monkeypatch: pytest.MonkeyPatch
+    algorithm: str, semantics: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """``answers`` computes each answer once; without it, ``finish`` does so for every window."""
     rows = streams.stream(7, 120, pattern="crowded").table

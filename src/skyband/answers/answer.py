@@ -35,7 +35,10 @@ __all__ = [
 
 
 class Position(NamedTuple):
-    """Where one id or item stands: its rank, its score or count, and how many there are."""
+    """Where one id or item stands: its rank, its score or count, and how many there are.
+
+    Ids that tie share a rank if those of the answers do.
+    """
 
     rank: int
     value: Any

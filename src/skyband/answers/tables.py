@@ -28,6 +28,7 @@ __all__ = [
     "Shape",
     "answer_schema",
     "answers_of",
+    "last_revisions",
 ]
 
 # Tables that are built when they are first read --------------------------------------------------
@@ -225,3 +226,12 @@ def _greatest(values: npt.NDArray[Any], first: Ints, last: Ints, nothing: Any) -
         pairs = np.stack([first[some], last[some]], axis=1).ravel()
         found[some] = np.maximum.reduceat(padded, pairs)[::2]
     return found
+
+
+def last_revisions(table: pa.Table) -> pa.Table:
+    """The rows of each window in its last revision."""
+    last = table.group_by("window_end").aggregate([(REVISION, "max")])
+    ends, revisions = (last[name].to_pylist() for name in ("window_end", f"{REVISION}_max"))
+    newest = dict(zip(ends, revisions, strict=True))
+    pairs = zip(table["window_end"].to_pylist(), table[REVISION].to_pylist(), strict=True)
+    return table.filter(pa.array([newest[end] == revision for end, revision in pairs], pa.bool_()))

@@ -141,7 +141,8 @@ def explained(verb: Callable[..., None]) -> Callable[..., None]:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(0) from None
         except OSError as problem:
-            _complain(f"{problem.filename or 'output'}: {problem.strerror or problem}")
+            place = problem.filename or given.get("output") or "output"
+            _complain(f"{place}: {problem.strerror or problem}")
             raise typer.Exit(MISTAKE) from None
         except KeyboardInterrupt:
             raise typer.Exit(_INTERRUPTED) from None

@@ -21,13 +21,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import MISSING, Field, fields
 from types import UnionType
-from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import typer
 
 from skyband import registry
+from skyband.cli.explain import in_flags
 from skyband.errors import QueryError
 from skyband.query import Query
+from skyband.query.base import parameters_of
 from skyband.query.expressions import has_constant, parse_condition
 from skyband.window import CountWindow, DecayWindow, LandmarkWindow, TimeWindow, Window
 
@@ -36,48 +38,8 @@ __all__ = ["field_parameters", "mapping_of", "query_of", "verb_of", "window_of"]
 COMMON = ("window", "algorithm", "options")
 """Fields that every query has; the verbs define their options by hand."""
 
-HELP = {
-    "against": "previous: rank items by how much more they have than in the window before.",
-    "aggregate": "Rank items by the sum, mean, max or min of their weights.",
-    "by": "Columns that split the stream into groups, each ranked separately.",
-    "bounds": "Least and greatest value, for all streams or for each stream.",
-    "combine": "How to combine the streams' values into a score: a name, or weights.",
-    "delta": "Probability of staying within epsilon.",
-    "distinct": "Show each id once: best (with its best row) or latest (with its latest row).",
-    "epsilon": "How far a score may be from the true score of its rank.",
-    "id": "Column that identifies a row.",
-    "item": "Column or columns whose values are counted.",
-    "k": "How many results to return.",
-    "keep": "Further columns to show of the rows in an answer.",
-    "largest": "Whether larger scores rank first.",
-    "left": "Name of the left source.",
-    "min_count": "Least count of an item in the window (--against).",
-    "min_rows": "Least number of rows of an item in the window (--aggregate).",
-    "on": "Column or columns to join on.",
-    "order": "gain, or ratio (--against).",
-    "prefer": "Columns or expressions and what to prefer in each: min, max or diff.",
-    "proof": "Whether to show if each item certainly belongs into the answer.",
-    "parts": "Show the value that each stream has of an object.",
-    "probability": "Column or expression with the probability that a row exists.",
-    "most": "Most rows of an answer with --ties all (10 k if not given).",
-    "recurrences": "Most live reports of one object in one stream, or 'estimate'.",
-    "repeats": "How several live reports of an object in one stream count: sum, max, latest, mean.",
-    "returns": "Whether a stream may report an object more than once.",
-    "right": "Name of the right source.",
-    "score": "Column to rank by, or an expression such as 'price * volume'.",
-    "semantics": "pk-topk, pt-k, u-kranks or u-topk.",
-    "smoothing": "What --order ratio adds to both counts.",
-    "stream": "Column with the name of a row's stream.",
-    "streams": "Names of the streams.",
-    "threshold": "Least probability at which a row is returned (pt-k).",
-    "ties": "rank; share: equal values share a rank; or all: also show what ties with the k-th.",
-    "time": "Column with the event time.",
-    "time_format": "How times are written that are text: '%d.%m.%Y %H:%M', or iso.",
-    "time_unit": "What numeric times count since 1970: s, ms, us or ns.",
-    "value": "Column with the value that a stream reports, or an expression.",
-    "where": "Rows that count: \"bytes > 9 and host in ('a', 'b')\", or service=web,dns.",
-    "weight": "Column, or expression, to add up instead of counting.",
-}
+HELP = {"where": "Rows that count: \"bytes > 9 and host in ('a', 'b')\", or service=web,dns."}
+"""Help of options that is not that of the query's parameter."""
 
 _GIVE = (
     "give the window: either --window '10 minutes' (of time) or --count 100000 (of rows); "
@@ -105,8 +67,14 @@ def field_parameters(kind: type[Query]) -> list[inspect.Parameter]:
     """The options for a query's own fields, required ones first."""
     hints = get_type_hints(kind)
     own = [f for f in fields(kind) if f.init and f.name not in COMMON]
-    ordered = sorted(own, key=lambda f: not _required(f))
-    return [_parameter(f, hints[f.name]) for f in ordered]
+    texts = parameters_of(kind.__doc__)
+    order = [*texts, *(f.name for f in own)]
+    ordered = sorted(own, key=lambda f: (not _required(f), order.index(f.name)))
+    helps = {f.name: in_flags(texts.get(f.name, f"The query's {f.name}."), texts) for f in own}
+    return [
+        _parameter(f, hints[f.name], HELP.get(f.name) or helps[f.name].replace("`", ""))
+        for f in ordered
+    ]
 
 
 def query_of(kind: type[Query], window: Any, given: Mapping[str, Any], **common: Any) -> Query:
@@ -207,7 +175,7 @@ def _required(field: Field[Any]) -> bool:
     return field.default is MISSING and field.default_factory is MISSING
 
 
-def _parameter(field: Field[Any], hint: Any) -> inspect.Parameter:
+def _parameter(field: Field[Any], hint: Any, text: str) -> inspect.Parameter:
     atoms = _atoms(hint)
     kind: Any
     if atoms == {bool}:
@@ -221,7 +189,6 @@ def _parameter(field: Field[Any], hint: Any) -> inspect.Parameter:
         flags = [f"{flags[0]}/--no-{flags[0][2:]}"]
     elif len(field.name) == 1:
         flags.append(f"-{field.name}")
-    text = HELP.get(field.name, f"The query's {field.name}.")
     default = None if kind is bool or field.default is MISSING else _written(field.default)
     info = typer.Option(
         *flags,
@@ -265,6 +232,8 @@ def _atoms(hint: Any) -> frozenset[Any]:
     if hint is type(None):
         return frozenset()
     origin = get_origin(hint)
+    if origin is Literal:
+        return frozenset(map(type, get_args(hint)))
     if origin in (Union, UnionType):
         return frozenset().union(*(_atoms(part) for part in get_args(hint)))
     if origin is Annotated:

@@ -61,6 +61,8 @@ def check(
         print(f"{job}:{problem.line}: {problem.text}")
     if found:
         raise typer.Exit(2)
+    for line in jobs.waits_for(jobs.load_job(job, chosen)):
+        say(line, style="yellow")
     print(f"{job} is fine")
 
 
@@ -148,6 +150,8 @@ def pipeline(
         print(jobs.explain(found))
         return
     say(jobs.explain(found))
+    for line in jobs.waits_for(found):
+        say(line, style="yellow")
     say_in_any_case()
     rows = 0
     with telling(found) as tell:

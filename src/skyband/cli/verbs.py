@@ -165,6 +165,7 @@ def help_of(kind: type[Query]) -> str:
     """The text of a command, from the docstring of its query."""
     said = inspect.getdoc(kind) or ""
     first, _, rest = said.partition(">>>")[0].strip().partition("\n\n")
+    rest = rest.partition("\n\n")[2] if rest.startswith("Args:") else rest
     rest = in_flags(rest, [each.name for each in fields(kind)])
     return f"{first.replace('``', '`')}\n\n{rest}".strip()
 

@@ -44,6 +44,7 @@ _OWN: dict[str, dict[str, Any]] = {
     "pabf": {"epsilon": 1.0},
     "skyband-distinct": {"distinct": "best"},
     "skyband-ties": {"ties": "all"},
+    "distinct-ties": {"ties": "all", "distinct": "best"},
     "latest": {"distinct": "latest"},
     "eaa-repeats": {"repeats": "max"},
 }

@@ -17,7 +17,8 @@ from skyband.contract.rows import Faults, Windows
 from skyband.contract.runs import Runs
 
 __all__ = [
-    "AnswerFold", "GroupForgetting", "IdRanking", "LeanSummaries", "PaneComparing", "PartStore",
+    "AnswerFold", "GroupForgetting", "IdRanking", "LeanSummaries", "PaneComparing",
+    "PaneShrinking", "PartStore",
     "PositionTracking", "QuickValidation", "ReaderFold", "RowAdmission", "RowKeeping",
     "WeightLimit",
 ]  # fmt: skip
@@ -106,6 +107,20 @@ class PartStore(Protocol):
 
     def resume(self, parts: Runs) -> None:
         """Continue from the parts that ``changed`` returned, each in its last form."""
+
+
+@runtime_checkable
+class PaneShrinking(Protocol):
+    """Rows of sealed panes turn out to be in no answer, so that less of them need be stored."""
+
+    def needed_rows(self) -> dict[int, int] | None:
+        """How many rows of each sealed pane may still be in an answer; None if all may."""
+
+    def shrunk(self, runs: Runs) -> Runs:
+        """A sealed pane's summary with nothing more of other rows than ``fold`` needs of them.
+
+        Folding what is left, as it is or shrunk again, gives the same answers.
+        """
 
 
 @runtime_checkable

@@ -6,6 +6,7 @@ are mapped into memory and read batch by batch. ``text_files.py`` reads CSV and 
 
 from __future__ import annotations
 
+import errno
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -25,7 +26,7 @@ from skyband.embedded.text_files import (
     sound,
 )
 from skyband.embedded.time_order import TimeRange, span_of
-from skyband.errors import SchemaError
+from skyband.errors import EngineError, SchemaError
 
 __all__ = [
     "ENDINGS", "READERS", "Needed", "OpenFile", "ParquetFile", "format_of", "kind_of",
@@ -49,6 +50,11 @@ _HUGE_GROUP = 1 << 21
 """Row groups of more rows are read piece by piece."""
 _PIECE_ROWS = 1 << 19
 _SMALL_DICTIONARY = 1 << 18
+_FAULTS = {
+    getattr(errno, name)
+    for name in ("EIO", "ENOMEM", "EMFILE", "ENFILE", "ESTALE", "ETIMEDOUT", "EACCES", "EPERM")
+}
+"""Errors that are not the file's: it may be as good as any other."""
 
 
 class OpenFile(Protocol):
@@ -92,12 +98,17 @@ def open_parquet(path: Path) -> ParquetFile:
 
 
 def readable(path: Path, read: Callable[[], Any]) -> Callable[[], Any]:
-    """The same function; what Arrow raises becomes a SchemaError that names the file."""
+    """The same function; what Arrow raises becomes an error that names the file.
+
+    It is a SchemaError if the file is bad, and an EngineError if the machine cannot read it.
+    """
 
     def checked() -> Any:
         try:
             return read()
         except (pa.ArrowException, OSError, ValueError) as problem:
+            if getattr(problem, "errno", None) in _FAULTS:
+                raise EngineError(f"{path} cannot be read: {problem}") from problem
             kind = kind_of(path)
             raise SchemaError(f"{path.name!r} could not be read as {kind}: {problem}") from problem
 

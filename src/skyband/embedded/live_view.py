@@ -11,6 +11,7 @@ from skyband.embedded.run import watch
 from skyband.kernels.notice import in_notebook
 from skyband.query import Query
 from skyband.query.board import Board
+from skyband.query.checks import OnBad
 from skyband.window import Duration
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ _PAUSE = 0.1
 def live(
     source: Source | Mapping[str, Source],
     query: Query | Board,
-    on_bad: str = "raise",
+    on_bad: OnBad = "raise",
     idle: Duration | float | None = None,
 ) -> Answer | dict[str, Answer] | None:
     """Watch a source and show the newest answer of each query, in place, until the source ends.

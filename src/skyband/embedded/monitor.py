@@ -26,7 +26,7 @@ from skyband.engine.session import ONLY, LateRows, Session, Workers, thread_coun
 from skyband.errors import QueryError, did_you_mean
 from skyband.query import Query
 from skyband.query.board import Board, board_of
-from skyband.query.checks import one_of
+from skyband.query.checks import OnBad, one_of
 from skyband.window import Duration, parse_duration
 
 __all__ = ["Monitor", "new_board"]
@@ -98,7 +98,7 @@ class Monitor:
     def __init__(
         self,
         query: Query | Board,
-        on_bad: str = "raise",
+        on_bad: OnBad = "raise",
         idle: Duration | float | None = None,
         threads: int | None = None,
         late: Late = "count",
@@ -116,6 +116,11 @@ class Monitor:
     def query(self) -> Any:
         """The query, or the board as a dict of queries."""
         return self.board.queries[None] if self.board.alone else self.board.queries
+
+    def __dir__(self) -> list[str]:
+        """What is of use to people; sessions are for tests and jobs."""
+        hidden = ("board", "session")
+        return [n for n in dir(type(self)) if not n.startswith("_") and n not in hidden]
 
     def __repr__(self) -> str:
         kinds = {name: query.kind for name, query in self.board.queries.items()}
@@ -230,7 +235,7 @@ class Monitor:
 
     @classmethod
     def resume(
-        cls, blob: bytes, query: Query | Board, on_bad: str = "raise"
+        cls, blob: bytes, query: Query | Board, on_bad: OnBad = "raise"
     ) -> tuple[Monitor, BoardDiff]:
         """Continue from a snapshot with a board that has other queries; say what has changed.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import chain, zip_longest
-from typing import Any, TypeAlias, overload
+from typing import Any, Literal, TypeAlias, overload
 
 import numpy as np
 import pyarrow as pa
@@ -34,7 +34,7 @@ from skyband.errors import DataError
 from skyband.query import Query
 from skyband.query.base import REVISION
 from skyband.query.board import Board
-from skyband.query.checks import one_of
+from skyband.query.checks import OnBad, one_of
 from skyband.window import CountWindow, Duration
 
 __all__ = [
@@ -61,7 +61,7 @@ _MOST_ANSWERS = 1 << 19
 def rank(
     source: Sources,
     query: Query,
-    on_bad: str = "raise",
+    on_bad: OnBad = "raise",
     progress: bool | Progress | None = None,
     threads: int | None = None,
     total: bool = False,
@@ -72,7 +72,7 @@ def rank(
 def rank(
     source: Sources,
     query: Board,
-    on_bad: str = "raise",
+    on_bad: OnBad = "raise",
     progress: bool | Progress | None = None,
     threads: int | None = None,
     total: bool = False,
@@ -82,7 +82,7 @@ def rank(
 def rank(
     source: Sources,
     query: Query | Board,
-    on_bad: str = "raise",
+    on_bad: OnBad = "raise",
     progress: bool | Progress | None = None,
     threads: int | None = None,
     total: bool = False,
@@ -186,9 +186,9 @@ def _all_files(source: Any) -> bool:
 def watch(
     source: Sources,
     query: Query | Board,
-    on_bad: str = "raise",
+    on_bad: OnBad = "raise",
     idle: Duration | float | None = None,
-    only: str | None = None,
+    only: Literal["changes"] | None = None,
     threads: int | None = None,
 ) -> Watch:
     """Yield answers as they become due, over any source; a finite source is flushed at its end.

@@ -362,7 +362,9 @@ class TimeClock:
 
     @property
     def first_correctable(self) -> int:
-        """The first window that a row may still correct; something must be sealed."""
+        """The first window that a row may still correct."""
+        if self.floor is None:
+            return -_FAR
         return int(self.panes.first_window_of(self.panes.pane_of(self.floor)))
 
     def first_kept(self, window: int | None = None) -> int:
@@ -373,12 +375,15 @@ class TimeClock:
         first, end = self.panes.first_pane(window), self.panes.end_pane(window)
         return int(self.panes.first_read(first, end))
 
-    def correct(self, late: Runs) -> list[Ints]:
-        """Note rows of sealed panes; for each reader, the ended windows that read one of them."""
+    def correct(self, stamps: Ints, late: Runs | None) -> list[Ints]:
+        """Note late rows of these panes; for each reader, the ended windows that read one of them.
+
+        ``late`` are their summaries, which decide it if each source has its own window.
+        """
         assert self.watermark is not None
-        upto = self.panes.last_window_ending_by(self.watermark)
-        stamps, lasts = late.stamp[run_starts(late.stamp)], None
+        upto, lasts = self.panes.last_window_ending_by(self.watermark), None
         if isinstance(self.panes, SidePanes):
+            assert late is not None
             lasts = last_windows(self.panes, late)
         least = None if self.joined is None else self.panes.first_window_from(self.joined)
         touched = []
@@ -387,7 +392,8 @@ class TimeClock:
             low = low if least is None else np.maximum(low, least)
             high = np.minimum(panes.last_read_of(stamps) if lasts is None else lasts, upto)
             touched.append(np.unique(expand(low, np.maximum(high - low + 1, 0))))
-            if _covers(panes, stamps, lasts, upto):
+            joining = self.answered is not None and upto < self.answered
+            if not joining and _covers(panes, stamps, lasts, upto):
                 self.pending[i] = upto
         if self.answered is None and any(map(len, touched)):
             self.answered = upto

@@ -302,9 +302,13 @@ class Fold:
             if not len(runs) or runs.stamp[0] >= upto:
                 self.take(self.synopsis.saved_runs(runs))
         if sealed:
-            runs = self.synopsis.saved_runs(Runs.concat(sealed).ordered())
+            runs = self.synopsis.saved_runs(self.open.joined(sealed))
             self.open.take(runs.slice(0, 0))
             self.live.saw(runs)
+            if self.archive is not None and isinstance(self.clock, TimeClock):
+                self.archive.add(runs)
+                kept = self.clock.first_kept(self.clock.answered)
+                runs = runs.slice(int(runs.stamp.searchsorted(kept)), len(runs))
             self._add_totals(runs)
             if self.weight_limit is not None:
                 self.totals.take(runs, self.open, self.weight_limit.check_weight)
@@ -324,10 +328,12 @@ class Fold:
         if not len(elsewhere) and not self.clock.passes(target, self.open.least):
             self.clock.settle(target)
             return None  # most small pushes end here
-        before = self.clock.sealed
         whole, rest = self.clock.split(self.open, target)
-        if self.archive is not None and whole is not None and (whole.stamp < before).any():
-            return self._correct(target, whole, rest)
+        if self.archive is not None:
+            stamps = np.union1d(_NONE if whole is None else whole.stamp, elsewhere)
+            late = stamps[stamps < self.clock.sealed]
+            if len(late):
+                return self._correct(target, late, whole, rest, elsewhere)
         sealed, faults = self._admitted(whole)
         windows = self.clock.advance(target, sealed, self.groups, elsewhere)
         self.open.keep(rest)
@@ -339,33 +345,36 @@ class Fold:
         # If there is no blank either, this fold was restored after its last pane had expired.
         return Step(windows, self.open.blank if sealed is None else sealed, mended, faults)
 
-    def _correct(self, target: Any, whole: Runs, rest: list[Runs]) -> Step:
+    def _correct(
+        self, target: Any, late: Ints, whole: Runs | None, rest: list[Runs], elsewhere: Ints
+    ) -> Step:
         """As ``begin``, with rows of sealed panes: the windows that they change are due, too.
 
-        The synopsis begins anew with the first pane of the first of these windows.
+        ``late`` are these panes, in other folds too. The synopsis begins anew with the first pane
+        of the first of these windows.
         """
         assert isinstance(self.clock, TimeClock)
         assert self.archive is not None
         before = self.clock.sealed
-        late = whole.slice(0, int(np.searchsorted(whole.stamp, before)))
+        mine = None if whole is None else whole.slice(0, int(whole.stamp.searchsorted(before)))
         touched = [
-            reader.changed(numbers, late.stamp)
-            for reader, numbers in zip(self.readers, self.clock.correct(late), strict=True)
+            reader.changed(numbers, late)
+            for reader, numbers in zip(self.readers, self.clock.correct(late, mine), strict=True)
         ]
-        first = min(
-            [
-                int(self.panes.first_window_of(late.stamp[0])),
-                *(int(n[0]) for n in touched if len(n)),
-            ]
-        )
-        whole = self.open.joined([*self.archive.cut(self.clock.first_kept(first)), whole])
+        starts = [int(numbers[0]) for numbers in touched if len(numbers)]
+        first = min(starts, default=int(self.panes.first_window_of(late[0])))
+        pieces = self.archive.cut(self.clock.first_kept(first))
+        pieces += [] if whole is None else [whole]
         if self._blank is not None:
             self._corrected = self.synopsis.snapshot()
             self._begin_anew(self._blank)
-        sealed, faults = self._admitted(whole)
-        assert sealed is not None
-        fresh = sealed.slice(int(np.searchsorted(sealed.stamp, before)), len(sealed))
-        due = self.clock.advance(target, fresh, self.groups)
+        sealed, faults = self._admitted(self.open.joined(pieces) if pieces else None)
+        fresh = (
+            None
+            if sealed is None
+            else sealed.slice(int(sealed.stamp.searchsorted(before)), len(sealed))
+        )
+        due = self.clock.advance(target, fresh, self.groups, elsewhere[elsewhere >= before])
         self.open.keep(rest)
         self.totals = self.totals.emptied()
         self.group_totals = self.group_totals and GroupTotals(self.panes)
@@ -375,7 +384,8 @@ class Fold:
             self.windows(np.append(numbers, own.number), i)
             for i, (numbers, own) in enumerate(zip(touched, due, strict=True))
         ]
-        return Step(windows, sealed, None if faults is None else sealed, faults)
+        mended = None if faults is None else sealed
+        return Step(windows, self.open.blank if sealed is None else sealed, mended, faults)
 
     def _begin_anew(self, state: Saved) -> None:
         """Give the synopsis another state, as a new process would."""
@@ -498,6 +508,7 @@ class Fold:
 
         Groups without live rows are freed if the groups have doubled since the last time.
         """
+        self._corrected = None  # all went well
         some = [own for own in windows if len(own)]
         if not some:
             return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -11,7 +12,13 @@ import pyarrow as pa
 
 from skyband import registry
 from skyband.arrays import Codes, Ints
-from skyband.contract.capabilities import PaneComparing, QuickValidation, ReaderFold, RowAdmission
+from skyband.contract.capabilities import (
+    PaneComparing,
+    PaneShrinking,
+    QuickValidation,
+    ReaderFold,
+    RowAdmission,
+)
 from skyband.contract.checks import QuickTests
 from skyband.contract.rows import Faults, RefusedRows, Rows, Windows
 from skyband.contract.runs import Runs
@@ -119,6 +126,25 @@ class PerGroup(Synopsis[Any]):
                 found.append(_as_group(partial, group))
                 self.filled[group] = self.filled[group][self.filled[group] >= asked.first[-1]]
         return Runs.concat(found).ordered(windows.ranks) if found else None
+
+    def needed_rows(self) -> dict[int, int] | None:
+        """See ``PaneShrinking``."""
+        if not isinstance(self.model, PaneShrinking):
+            return None
+        total: Counter[int] = Counter()
+        for member in self.members.values():
+            assert isinstance(member, PaneShrinking)
+            total.update(member.needed_rows() or {})
+        return total
+
+    def shrunk(self, runs: Runs) -> Runs:
+        """See ``PaneShrinking``."""
+        found = []
+        for group, mine in self._split(runs):
+            member = self.members.get(group, self.model)
+            assert isinstance(member, PaneShrinking)
+            found.append(_as_group(member.shrunk(mine), group))
+        return Runs.concat(found).ordered()
 
     # State ------------------------------------------------------------------------------------
 

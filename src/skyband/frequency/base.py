@@ -229,7 +229,7 @@ class FrequencySynopsis(Synopsis[HeavyHitters]):
         return LatestRows(types, grouped, grouped and self.own_windows)
 
     def summarise(self, rows: Rows) -> Runs:
-        runs, keep = self._summarise(rows), self.query.keep
+        runs, keep = self._summarise(rows), self.query.kept
         if not keep:
             return runs
         kept = latest_of_rows(rows, self.hashed(rows), keep)
@@ -240,7 +240,7 @@ class FrequencySynopsis(Synopsis[HeavyHitters]):
         if not self.query.keep:
             return self._combine(runs)
         joined = runs.part("kept").joined(np.flatnonzero(~runs.repeats))
-        kept = latest_of_runs(joined, self.query.keep)
+        kept = latest_of_runs(joined, self.query.kept)
         return self._bounded_kept(self._combine(bare(runs)).with_parts(kept=kept))
 
     def fold(self, panes: Runs, windows: Windows) -> Runs | None:

@@ -169,7 +169,8 @@ class Exact(FrequencySynopsis):
         tied = np.flatnonzero(counts == mine)
         one_run = np.array([0, len(tied)])
         order = self.item_type.order(part.rows(tied, one_run), np.zeros(len(tied), np.int64))
-        place = int(np.flatnonzero(tied[order] == at[0])[0])
+        shared = self.query.tied_by is not None
+        place = 0 if shared else int(np.flatnonzero(tied[order] == at[0])[0])
         value = mine if self.measure is None else self.measure.shown(mine)
         return int((counts > mine).sum()) + place + 1, value.item(), len(part)
 

@@ -13,6 +13,7 @@ from skyband.contract.rows import Windows
 from skyband.contract.runs import Runs
 from skyband.data.flat_state import Form, Forms
 from skyband.errors import QueryError
+from skyband.fused.base import REPORTS
 from skyband.fused.eaa import Eaa
 from skyband.fused.kernels.sweep import live_streams
 from skyband.fused.live_reports import ReportRows
@@ -112,6 +113,18 @@ class EaaApprox(Eaa):
         best = np.maximum.reduceat(best, offsets[:-1])
         some = best > -np.inf
         self._remember(panes[some], best[some])
+
+    def _counts_all(self) -> bool:
+        return True
+
+    def _left_of(self, pane: Ints) -> Floats:
+        return self._worst(pane)
+
+    def _recall(self, panes: Runs, rows: Ints) -> None:
+        super()._recall(panes, rows)
+        part = panes.parts[REPORTS]
+        pane, best = np.repeat(panes.stamp, part.lengths)[rows], part["value"][rows]
+        self._remember(pane[best > -np.inf], best[best > -np.inf])
 
     def _remember(self, pane: Ints, best: Floats) -> None:
         live = self.lost_pane >= self.first

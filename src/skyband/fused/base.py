@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skyband.arrays import Array, Codes, Floats, Hashes, Ints, Mask, Saved, State
+from skyband.contract.capabilities import PaneShrinking
 from skyband.contract.checks import (
     QuickTests,
     faults,
@@ -281,7 +282,7 @@ class FusedSynopsis(Synopsis[FusedTopK]):
     @property
     def parts(self) -> tuple[str, ...]:
         """The streams whose values answers show; while they are made, NaN stands for null."""
-        return self.query.streams if self.query.parts else ()
+        return tuple(self.query.streams) if self.query.parts else ()
 
     def rows_of(self, ids: pa.Array, scores: Floats, values: Floats) -> dict[str, Any]:
         """The columns of a partial answer; ``values`` has one column for each of ``parts``."""
@@ -455,7 +456,9 @@ class FusedSynopsis(Synopsis[FusedTopK]):
     def saved_runs(self, runs: Runs, sealed: bool = True) -> Runs:
         part, streams = super().saved_runs(runs, sealed).part(REPORTS), len(self.low)
         stream = part.columns.get("stream", np.zeros(0))
-        require(((stream >= 0) & (stream < streams)).all(), "a stream that the query does not name")
+        least = -streams if isinstance(self, PaneShrinking) else 0  # a dropped report's complement
+        known = (stream >= least) & (stream < streams)
+        require(known.all(), "a stream that the query does not name")
         return runs
 
     def savepoint(self) -> Saved | None:

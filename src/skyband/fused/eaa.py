@@ -5,13 +5,18 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from skyband.arrays import Codes, Floats, Ints, Mask
 from skyband.contract.checks import integer_option
+from skyband.contract.rows import Windows
+from skyband.contract.runs import Part, Runs
 from skyband.data.flat_state import Form, Forms
+from skyband.fused.base import REPORTS
 from skyband.fused.kernels.sweep import best_values, compact, dominated, instances
 from skyband.fused.kernels.view import retire
-from skyband.fused.live_reports import NEVER, LiveReports, ReportRows
+from skyband.fused.live_reports import NEVER, LiveReports, ReportRows, is_text
 from skyband.fused.sketches import SelfJoin
 from skyband.query.fused import FusedTopK
 
@@ -66,6 +71,68 @@ class Eaa(LiveReports):
             # No promise is possible: an object may report more often than it ever did before.
             self.exact = False
             self.self_join = SelfJoin(len(self.low), self.panes.per_window)
+
+    def fold(self, panes: Runs, windows: Windows) -> Runs | None:
+        part = panes.parts[REPORTS]
+        dropped = part["stream"] < 0
+        if dropped.any():
+            self._recall(panes, np.flatnonzero(dropped))
+            panes = self._without(panes, dropped)
+        return super().fold(panes, windows)
+
+    # What is stored of a pane -------------------------------------------------------------------
+
+    def needed_rows(self) -> dict[int, int] | None:
+        """See ``PaneShrinking``."""
+        pane, counts = np.unique(self.log.live()[3], return_counts=True)
+        return dict(zip(pane.tolist(), counts.tolist(), strict=True))
+
+    def shrunk(self, runs: Runs) -> Runs:
+        """Without the reports that a sweep has dropped.
+
+        Where they are still counted, by the guard or by sketches, their hash and their stream are
+        left: the latter as its complement, which is negative. All else takes one value.
+        """
+        part = runs.parts[REPORTS]
+        code, pane = self.log.live()[0], self.log.live()[3]
+        stamp = np.repeat(runs.stamp, part.lengths)
+        needed = np.zeros(len(part), np.bool_)
+        for each in np.unique(runs.stamp):
+            mine = stamp == each
+            needed[mine] = np.isin(part["hash"][mine], self.index.hashes(code[pane == each]))
+        if self.guard is None and not self._counts_all():
+            rows = np.flatnonzero(needed)
+            offsets = np.append(0, np.cumsum(needed))[part.offsets]
+            return runs.with_parts(**{REPORTS: part.rows(rows, offsets)})
+        left = part["stream"] < 0
+        fresh, columns = ~needed & ~left, dict(part.columns)
+        columns["stream"] = np.where(fresh, ~part["stream"], part["stream"])
+        columns["value"] = np.where(needed, part["value"], self._left_of(stamp))
+        columns["tie"] = np.where(needed, part["tie"], part["tie"].min(initial=0))
+        if is_text(self.id_type):  # the hash of a number is computed from it
+            columns["id"] = pc.if_else(pa.array(needed), part["id"], pa.scalar("", self.id_type))
+        return runs.with_parts(**{REPORTS: Part(part.offsets, columns)})
+
+    def _counts_all(self) -> bool:
+        """Whether something counts reports that have been dropped, besides the guard."""
+        return self.self_join is not None
+
+    def _left_of(self, pane: Ints) -> Floats:
+        """The value that is stored for dropped reports of these panes."""
+        return np.zeros(len(pane))
+
+    def _recall(self, panes: Runs, rows: Ints) -> None:
+        """Count reports that were dropped before the panes were stored."""
+        part, pane = panes.parts[REPORTS], np.repeat(panes.stamp, panes.parts[REPORTS].lengths)
+        columns = {"hash": part["hash"][rows], "stream": ~part["stream"][rows]}
+        columns["value"] = part["value"][rows]
+        reports = ReportRows(Part(np.array([0, len(rows)]), columns), pane[rows])
+        if self.guard is not None:
+            oldest = self._oldest(reports.pane)
+            self.guard.admit(columns["hash"], columns["stream"], reports.pane, oldest)
+        self._observe(reports, 0, len(rows))
+
+    # Sweeps -------------------------------------------------------------------------------------
 
     def _observe(self, reports: ReportRows, row: int, upto: int) -> None:
         if self.self_join is not None:

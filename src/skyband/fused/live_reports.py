@@ -41,6 +41,7 @@ __all__ = [
     "LiveReports",
     "ObjectChanges",
     "ReportRows",
+    "is_text",
 ]
 
 # Integers that stand for the ids of objects when ties are broken ---------------------------------
@@ -65,7 +66,7 @@ class IdKeys:
 
     def narrows(self, ids: pa.Array) -> bool:
         """Whether these ids (at least one) shorten the common prefix: all keys are then invalid."""
-        if not _is_text(ids.type):
+        if not is_text(ids.type):
             return False
         offsets, octets = spans(plain(ids))
         known = self.prefix
@@ -81,7 +82,7 @@ class IdKeys:
         """The keys of ids that start with the common prefix."""
         if native_dtype(ids.type) is not None:
             return sortable(to_numpy(ids))
-        if not _is_text(ids.type):
+        if not is_text(ids.type):
             return np.zeros(len(ids), np.int64)
         assert self.prefix is not None
         offsets, octets = spans(plain(ids))
@@ -92,7 +93,8 @@ def _wide(offsets: npt.NDArray[np.int32] | Ints) -> Ints:
     return frozen(offsets.astype(np.int64, copy=False))
 
 
-def _is_text(kind: pa.DataType) -> bool:
+def is_text(kind: pa.DataType) -> bool:
+    """Whether ids of this type are text or bytes."""
     return kind in OFFSETS_32 or kind in OFFSETS_64
 
 

@@ -23,7 +23,7 @@ from typing import Any
 
 from skyband.jobs.job import CardView, Job, explain
 from skyband.jobs.parsing import JobProblem, load_board, load_job, parse_job, problems_of
-from skyband.jobs.ready import check_ready
+from skyband.jobs.ready import check_ready, waits_for
 from skyband.jobs.report import Tell
 from skyband.spark.sessions import require_packages
 
@@ -38,6 +38,7 @@ __all__ = [
     "parse_job",
     "problems_of",
     "run_job",
+    "waits_for",
 ]
 
 

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
@@ -15,8 +15,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet
 
 from skyband.data.columns import is_number_type, output_type
-from skyband.embedded.sources import batches_of, format_of, paths_of
-from skyband.embedded.text_files import blocks, open_text
+from skyband.data.time_forms import TimeForm
+from skyband.embedded.sources import FileSet, batches_of, format_of, paths_of
+from skyband.embedded.text_files import blocks, ending_of, open_text
 from skyband.errors import SchemaError
 
 __all__ = ["draft", "is_time", "look_at"]
@@ -27,6 +28,15 @@ __all__ = ["draft", "is_time", "look_at"]
 # A guess is only a start: the draft shows the reason beside it.
 
 
+_FORMATS = (
+    "iso", "%d.%m.%Y %H:%M:%S", "%d.%m.%Y %H:%M", "%d.%m.%Y", "%Y/%m/%d %H:%M:%S", "%Y/%m/%d %H:%M",
+    "%m/%d/%Y %H:%M:%S", "%m/%d/%Y %H:%M", "%m/%d/%Y", "%d/%m/%Y %H:%M:%S", "%d/%m/%Y %H:%M",
+    "%d/%m/%Y", "%d/%b/%Y:%H:%M:%S %z",
+)  # fmt: skip
+"""How times may be written that are text."""
+_UNITS = {"s": 1, "ms": 1_000, "us": 1_000_000}
+_SINCE, _UNTIL = 1e9, 4.2e9
+"""Numbers between these may be seconds since 1970, from 2001 to 2103."""
 _TIMES = ("ts", "time", "timestamp", "event_time", "date", "at", "when", "created", "epoch")
 
 
@@ -157,6 +167,44 @@ def _guess(columns: Sequence[_Column], points: str) -> ColumnGuess | None:
     return ColumnGuess(found.name, f"{why}; {'every row has its own' if own else values}")
 
 
+def _with_times(sample: pa.Table) -> tuple[pa.Table, dict[str, TimeForm]]:
+    """The sample, with text and numbers that look like times as timestamps, and their forms."""
+    found: dict[str, TimeForm] = {}
+    for at, name in enumerate(sample.column_names):
+        form = _form_of(name, sample.column(at).drop_null())
+        if form is not None:
+            found[name] = form
+            sample = sample.set_column(at, name, form.read(name, sample.column(at)))
+    return sample, found
+
+
+def _form_of(name: str, column: pa.ChunkedArray) -> TimeForm | None:
+    kind = output_type(column.type)
+    if not len(column):
+        return None
+    if pa.types.is_string(kind):
+        some = column.slice(0, _FEW)
+        for form in (TimeForm(written, None) for written in _FORMATS):
+            if not form.read(name, some).null_count and not form.read(name, column).null_count:
+                return form
+    if pa.types.is_integer(kind) and {*_words(name)} & {*_TIMES}:
+        least, most = pc.min_max(column).as_py().values()
+        for unit, scale in _UNITS.items():
+            if _SINCE * scale <= least and most <= _UNTIL * scale:
+                return TimeForm(None, unit)
+    return None
+
+
+def _delimiter(path: Path) -> str | None:
+    """What separates the fields of a CSV file, if it is no comma."""
+    if format_of(path) != "csv" or ending_of(path) == ".tsv":
+        return None
+    with closing(open_text(path)) as file:
+        head = next(blocks(file, 1 << 16), b"").split(b"\n")[0].decode(errors="replace")
+    signs = [sign for sign in (";", "\t", "|") if sign in head and "," not in head]
+    return max(signs, key=head.count, default=None)
+
+
 def mostly_null(sample: pa.Table) -> list[str]:
     """The columns that were not taken because many of their rows are null, with the share."""
     return [
@@ -187,6 +235,7 @@ def _column(name: str, column: pa.ChunkedArray, rows: int) -> _Column:
 
 
 _SAMPLE = 10_000
+_FEW = 20
 _MOST_COUNTED = 64 << 20
 """Bytes of text files whose lines are counted."""
 
@@ -203,6 +252,9 @@ class SourceSample:
     sample: pa.Table
     guesses: Mapping[str, ColumnGuess]
     """The likely ``time``, ``score``, ``id`` and ``item`` of a query, where a column fits."""
+    forms: Mapping[str, TimeForm] = field(default_factory=dict)
+    """How the times are written that are text or numbers."""
+    delimiter: str | None = None
 
     @property
     def time(self) -> str | None:
@@ -223,11 +275,14 @@ class SourceSample:
 def look_at(path: str) -> SourceSample:
     """Look at the columns and the first rows of files."""
     files = paths_of(path)
-    first = list(islice((t for t in batches_of(files[0]) if t.num_rows), 1))
+    delimiter = _delimiter(files[0])
+    source = FileSet((files[0],), delimiter)
+    first = list(islice((t for t in batches_of(source) if t.num_rows), 1))
     if not first:
         raise SchemaError(f"{files[0].name!r} has no rows to look at; give a file with some")
-    sample = first[0].slice(0, _SAMPLE)
-    return SourceSample(path, len(files), _rows(files), sample.schema, sample, guesses(sample))
+    sample, forms = _with_times(first[0].slice(0, _SAMPLE))
+    found = (sample.schema, sample, guesses(sample), forms, delimiter)
+    return SourceSample(path, len(files), _rows(files), *found)
 
 
 def draft(look: SourceSample, name: str) -> str:
@@ -249,7 +304,7 @@ on_bad = "skip"                  # "raise" stops the job at the first bad row
 [source]
 kind = "files"                   # new files are read as they appear
 path = {_quoted(look.path)}
-
+{"" if look.delimiter is None else f"delimiter = {_quoted(look.delimiter)}{chr(10)}"}
 {_best(look)}
 [queries.frequent]               # the most frequent items
 {_frequent(look)}
@@ -295,7 +350,11 @@ def _over(look: SourceSample) -> str:
         return f"window = {{ count = {count}, slide = {max(count // 10, 1)} }}   {told}\n"
     size, slide = _window(look, look.time)
     window = f"window = {{ size = {size}, slide = {slide} }}\n"
-    return f"time = {_quoted(look.time)}\n{window}"
+    time, form = _quoted(look.time), look.forms.get(look.time)
+    if form is not None:
+        key, word = ("unit", form.unit) if form.unit else ("format", form.format)
+        time = f"{{ column = {time}, {key} = {_quoted(word or '')} }}"
+    return f"time = {time}\n{window}"
 
 
 def _quoted(text: str) -> str:

@@ -14,6 +14,7 @@ from skyband.errors import EngineError
 from skyband.jobs.checks import read_by_workers
 from skyband.jobs.secrets import FROM_ENV, from_env, hidden, shown
 from skyband.query import Query
+from skyband.query.checks import OnBad
 from skyband.spark.plan import buckets_of
 from skyband.window import (
     CountWindow,
@@ -74,7 +75,7 @@ class Job:
     dead_letters: JobSection | None = None
     metrics: Mapping[str, Any] = field(default_factory=dict)
     shards: int | None = None
-    on_bad: str = "skip"
+    on_bad: OnBad = "skip"
     late: str = "count"
     """What happens to late rows: ``count`` them, or write them to the dead ``letters``, too."""
     ahead: str = "1 day"

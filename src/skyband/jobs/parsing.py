@@ -72,7 +72,7 @@ def read_query(table: str, told: Mapping[str, Any], problems: Problems) -> Query
         return None
     cls = KINDS[kind]
     known = {each.name: each for each in fields(cls) if each.init}
-    listed = ", ".join(sorted(known))
+    listed = ", ".join(sorted({*known, *CARD.known}))
     given = {name: value for name, value in told.items() if name != "kind"}
     for name in [name for name in given if name not in known]:
         meant = did_you_mean(name, known)

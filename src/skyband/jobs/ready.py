@@ -31,7 +31,7 @@ from skyband.jobs.sinks.files import RemoteFiles
 from skyband.query.base import Query
 from skyband.spark.sessions import local_cores
 
-__all__ = ["check_ready", "file_checks", "ready_checks"]
+__all__ = ["check_ready", "file_checks", "ready_checks", "waits_for"]
 
 
 def check_ready(job: Job, serving: bool = False) -> None:
@@ -92,6 +92,19 @@ def _check_there(job: Job, table: str, source: JobSection) -> None:
             paths_of(path)
         except SchemaError as problem:
             raise SchemaError(f"[{table}] path: {problem}") from None
+
+
+def waits_for(job: Job) -> list[str]:
+    """What is said of sources of a local job whose files are not there yet."""
+    lines = []
+    for name, source in job.sources.items():
+        path = str(source["path"])
+        if source.kind == "files" and "://" not in path and job.engine == "local":
+            try:
+                paths_of(path)
+            except SchemaError as problem:
+                lines.append(f"[{source_table(name)}] path: {problem}; the job waits for files")
+    return lines
 
 
 def _check_algorithm(query: Query) -> None:

@@ -34,10 +34,11 @@ from typing import Any, BinaryIO, Literal
 
 from skyband.embedded.formats import OpenFile, opened
 from skyband.embedded.sources import paths_of
+from skyband.engine.session import thread_count
 from skyband.errors import EngineError
 from skyband.jobs.places import require_kafka, require_psycopg
 
-__all__ = ["LOCK", "MACHINE", "FolderLock", "Machine", "World", "named", "parsed"]
+__all__ = ["LOCK", "MACHINE", "FolderLock", "Machine", "World", "clear_errors", "named", "parsed"]
 
 _PRIVATE = 0o600
 _DRAFT = ".part"
@@ -58,6 +59,16 @@ def named(path: str | Path, what: str = "written") -> Iterator[None]:
             f"{path} cannot be {what} ({problem.strerror or problem}); when {when}, start again: "
             "nothing that was finished is lost"
         ) from problem
+
+
+@contextmanager
+def clear_errors() -> Iterator[None]:
+    """Raise EngineError for what the machine refuses and nobody else has named."""
+    try:
+        yield
+    except OSError as problem:
+        with named(problem.filename or "the disk", "used"):
+            raise
 
 
 def parsed(where: Path | str, text: str | bytes) -> Any:
@@ -168,6 +179,10 @@ class World(ABC):
     def worker(self, name: str) -> Executor:
         """A thread that does one thing after the other."""
 
+    @abstractmethod
+    def readers(self) -> int:
+        """How many threads may read files at the same time."""
+
     # Made of several steps ---------------------------------------------------------------------
 
     def exists(self, path: Path) -> bool:
@@ -178,6 +193,19 @@ class World(ABC):
         """The content of a file."""
         with named(path, "read"), self.open(path, "r") as file:
             return file.readall()
+
+    def read_safely(self, path: Path) -> bytes:
+        """The content of a file that is appended to; empty if there is none.
+
+        A process that was killed may have left there what a power failure would take back, so it is
+        made safe before anything is built on it.
+        """
+        if not self.exists(path):
+            return b""
+        with named(path), self.open(path, "a") as file:
+            self.sync(file)
+            self.sync_folder(path.parent)
+        return self.read(path)
 
     def append(self, path: Path, content: bytes) -> None:
         """Add to a file, and force it to disk."""
@@ -239,12 +267,14 @@ class World(ABC):
 
         What a server keeps there stays.
         """
-        for name in sorted(self.names(folder), key=lambda each: (each == mark, each)):
-            if not self.is_folder(folder / name):
-                if name != LOCK:
-                    self.remove(folder / name)
-            elif name != "serve":
+        for name in sorted(self.names(folder)):
+            if name != "serve" and self.is_folder(folder / name):
                 self.remove_folder(folder / name)
+            elif name not in ("serve", LOCK, mark):
+                self.remove(folder / name)
+        self.sync_folder(folder)  # or the mark could be gone before the others
+        with suppress(FileNotFoundError):
+            self.remove(folder / mark)
 
     def forget_drafts(self, folder: Path) -> None:
         """Remove files that were never finished; only for the process that has the lock."""
@@ -274,7 +304,7 @@ class Machine(World):
         """Size and time of change."""
         try:
             found = path.stat()
-        except OSError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
         return [found.st_size, found.st_mtime_ns]
 
@@ -355,6 +385,10 @@ class Machine(World):
     def worker(self, name: str) -> Executor:
         """A thread."""
         return ThreadPoolExecutor(1, name)
+
+    def readers(self) -> int:
+        """As many as there are processors."""
+        return thread_count(None)
 
 
 MACHINE = Machine()

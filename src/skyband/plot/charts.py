@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from skyband.errors import QueryError, SchemaError
-from skyband.plot.frames import Answers, Frame, PictureRow, PictureWindow, frame_of
+from skyband.plot.frames import Answers, Frame, PictureRow, PictureWindow, frame_of, short
 from skyband.plot.style import (
     FAINT,
     GREY,
     INK,
     axes_of,
     end_label,
+    fit_scale,
     inside_label,
     look,
     outline,
-    short,
     spread,
     tell_nothing,
     time_axis,
@@ -82,12 +82,35 @@ def label_past_winners(
             )  # fmt: skip
 
 
-def until_text(window: PictureWindow) -> str:
+def window_text(window: PictureWindow) -> str:
     """Which window a picture of one window shows."""
-    end = window.end
-    return (
-        f"window until {end:,}" if isinstance(end, int) else f"window until {end:%Y-%m-%d %H:%M:%S}"
-    )
+    edges = [each for each in (window.start, window.end) if each is not None]
+    if any(isinstance(each, int) for each in edges):
+        told = [f"{each:,}" for each in edges]
+    else:
+        fine = "%Y-%m-%d %H:%M:%S" if any(each.second for each in edges) else "%Y-%m-%d %H:%M"
+        told = [f"{each:{fine}}" for each in edges]
+    return f"window {' to '.join(told)}" if len(told) > 1 else f"window until {''.join(told)}"
+
+
+_GROUPS = 8
+"""Groups that a picture draws; more could not be read."""
+
+
+def drawn_groups(ax: Axes, frame: Frame, windows: tuple[PictureWindow, ...]) -> list[str]:
+    """The groups to draw: those with most, if there are many; a note says how many are left out."""
+    groups = frame.groups
+    if len(groups) <= _GROUPS:
+        return groups
+    sums = dict.fromkeys(groups, 0.0)
+    for spot in (spot for window in windows for spot in window.spots):
+        sums[spot.group] += abs(spot.value or 0.0)
+    ax.annotate(
+        f"and {len(groups) - _GROUPS} groups with less", (1, 0), xytext=(0, -34),
+        xycoords="axes fraction", textcoords="offset points", ha="right", va="top",
+        fontsize="small", color=GREY, annotation_clip=False,
+    )  # fmt: skip
+    return sorted(groups, key=lambda group: -sums[group])[:_GROUPS]
 
 
 def layers_of(frame: Frame, top: int) -> dict[str, list[float]]:
@@ -175,20 +198,29 @@ def steps_of(points: list[tuple[Any, Any]], x: str) -> tuple[list[Any], list[Any
     return xs, ys
 
 
-def label_points(
-    ax: Axes, spots: tuple[PictureRow, ...], x: str, y: str, color: str, most: int = 12
-) -> None:
-    """Names of the points, where there are few enough to be read."""
-    if len(spots) > most or any(str(spot.row.get(x)) in spot.label for spot in spots):
-        return
+def label_points(ax: Axes, spots: tuple[PictureRow, ...], x: str, y: str, color: str) -> None:
+    """Names of the points, those at the ends first; one that has no free place is left out."""
     ax.margins(0.08)
     ax.autoscale_view()
-    pixels = ax.transData.transform([(float(spot.row[x]), float(spot.row[y])) for spot in spots])
-    height = 1.5 * 10 * ax.figure.dpi / 72  # a line of text
-    places = spread([float(py) for _, py in pixels], height)
-    for spot, (_, py), place in zip(spots, pixels, places, strict=True):
-        lift = (place - py) * 72 / ax.figure.dpi
-        end_label(ax, spot.row[x], spot.row[y], spot.label, color, lift)
+    order = sorted(spots, key=lambda spot: spot.row[x])
+    order = [*order[:1], *order[:0:-1]]  # the least, then from the greatest on
+    pixels = ax.transData.transform([(float(s.row[x]), float(s.row[y])) for s in order])
+    point = ax.figure.dpi / 72
+    taken = [(px - 4 * point, py - 4 * point, px + 4 * point, py + 4 * point) for px, py in pixels]
+    for spot, (px, py) in zip(order, pixels, strict=True):
+        wide, high = 5.6 * len(spot.label) * point, 12 * point
+        for side, lift in (("left", 0), ("right", 0), ("left", 9), ("left", -9), ("right", 9)):
+            low = px + 6 * point if side == "left" else px - 6 * point - wide
+            box = (low, py + lift * point - high / 2, low + wide, py + lift * point + high / 2)
+            if low > ax.bbox.x0 and not any(_overlap(box, other) for other in taken):
+                taken.append(box)
+                end_label(ax, spot.row[x], spot.row[y], spot.label, color, lift, side)
+                break
+
+
+def _overlap(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
+    across = one[0] < other[2] and other[0] < one[2]
+    return across and one[1] < other[3] and other[1] < one[3]
 
 
 def stays_of(frame: Frame) -> dict[str, list[tuple[Any, Any, int | None]]]:
@@ -202,6 +234,8 @@ def stays_of(frame: Frame) -> dict[str, list[tuple[Any, Any, int | None]]]:
     return stays
 
 
+_BEFORE = 12
+"""Windows before the one that is drawn, whose skylines are drawn in grey."""
 _BETTER = {"min": "less is better", "max": "more is better"}
 
 
@@ -224,9 +258,10 @@ def bump(
     frame = frame_of(answers, query, last)
     if frame.windows and frame.at(None).spots and frame.at(None).spots[0].rank is None:
         raise QueryError("a skyline has no ranks to draw; use skyline, timeline or totals")
-    groups = frame.groups
-    ax = axes_of(ax, max(3.0, 1.4 + 0.32 * min(top, deepest_rank(frame)) * max(1, len(groups))))
+    many = max(1, min(_GROUPS, len(frame.groups)))
+    ax = axes_of(ax, max(3.0, 1.4 + 0.32 * min(top, deepest_rank(frame)) * many))
     outline(ax, title)
+    groups = drawn_groups(ax, frame, frame.windows)
     if not groups:
         tell_nothing(ax)
         return ax
@@ -244,11 +279,13 @@ def bump(
         for label in order:
             own = look(coloured.index(label)) if label in coloured else faded()
             ax.plot(ends, [base + y for y in mine[label]], label=full_name(group, label), **own)
-        for label in coloured:
-            y = base + mine[label][-1]
-            end_label(ax, ends[-1], y, label, look(coloured.index(label))["color"])
-        label_past_winners(ax, ends, base, {n: y for n, y in mine.items() if n not in coloured})
-        if group:
+        places = spread([base + mine[label][-1] for label in coloured], 0.45)
+        for i, (label, y) in enumerate(zip(coloured, places, strict=True)):
+            end_label(ax, ends[-1], y, label, look(i)["color"])
+        if not group:
+            past = {n: y for n, y in mine.items() if n not in coloured}
+            label_past_winners(ax, ends, base, past)
+        else:
             ax.annotate(
                 group, (0, base + 0.45), xycoords=("axes fraction", "data"), fontsize="small",
                 weight="bold", color=INK, va="center",
@@ -283,11 +320,14 @@ def bars(
     if spots and frame.value is None:
         raise QueryError("a skyline has no value to draw as bars; use skyline, timeline or totals")
     ax = axes_of(ax, max(2.2, 1.2 + 0.3 * len(spots)))
-    outline(ax, title or (until_text(window) if spots else None), grid="x")
+    outline(ax, title, grid="x", window=window_text(window) if spots else None)
+    groups = drawn_groups(ax, frame, (window,))
+    spots = sorted((s for s in spots if s.group in groups), key=lambda s: groups.index(s.group))
     if not spots:
         tell_nothing(ax)
         return ax
     places = range(len(spots))
+    unit = frame.units.get(frame.value or "")
     values = [spot.value or 0.0 for spot in spots]
     errors = [spot.error for spot in spots]
     color = look(0)["color"]
@@ -296,11 +336,13 @@ def bars(
     if any(errors):
         ax.barh(places, errors, left=sure, color=color, alpha=0.35, height=0.72)
     for place, value in zip(places, values, strict=True):
-        end_label(ax, max(value, 0.0), place, short(value), INK)
+        end_label(ax, max(value, 0.0), place, short(value, unit), INK)
     ax.set_yticks(places, [spot.name for spot in spots])
     ax.invert_yaxis()
-    value_axis(ax, "x", frame.unit)
+    value_axis(ax, "x", frame.unit, unit)
     ax.margins(x=0.12)
+    if not any(values):
+        ax.set_xlim(0, 1)
     return ax
 
 
@@ -348,7 +390,7 @@ def totals(
     if len(ends) > 1:
         ax.set_xlim(ends[0], ends[-1])
     label_layers(ax, ends, layers, colors, highest)
-    value_axis(ax, "y", frame.unit)
+    value_axis(ax, "y", frame.unit, frame.units.get(frame.value))
     return ax
 
 
@@ -372,7 +414,7 @@ def skyline(
     frame = frame_of(answers, query, None)
     window = frame.at(end)
     ax = axes_of(ax)
-    outline(ax, title or (until_text(window) if window.spots else None), grid="both")
+    outline(ax, title, grid="both", window=window_text(window) if window.spots else None)
     if not window.spots:
         tell_nothing(ax)
         return ax
@@ -382,8 +424,7 @@ def skyline(
         ax.scatter(table[x], table[y], s=6, color=FAINT, label="all rows", zorder=1)
     passed = {
         (spot.row[x], spot.row[y])
-        for each in frame.windows
-        if each.end < window.end
+        for each in [each for each in frame.windows if each.end < window.end][-_BEFORE:]
         for spot in each.spots
     }
     if passed:
@@ -406,10 +447,12 @@ def skyline(
         [px for px, _ in points], [py for _, py in points], s=34, color=own["color"], zorder=4,
         label="in the skyline",
     )  # fmt: skip
-    label_points(ax, window.spots, x, y, own["color"])
-    for axis, name in (("x", x), ("y", y)):
+    for at, (axis, name) in enumerate((("x", x), ("y", y))):
+        fit_scale(ax, axis, [float(each[at]) for each in (*points, *passed)])
         better = _BETTER.get(frame.prefer.get(name, ""), "")
-        value_axis(ax, axis, f"{name} ({better})" if better else name)
+        value_axis(ax, axis, name, frame.units.get(name), better)
+    if frame.named:
+        label_points(ax, window.spots, x, y, own["color"])
     return ax
 
 
@@ -454,5 +497,6 @@ def timeline(
     ax.set_yticks(range(len(names)), names)
     ax.set_ylim(len(names) - 0.4, -0.6)
     time_axis(ax, [window.end for window in frame.windows])
-    ax.set_xlabel("answers from … until the next", fontsize="small", color=GREY)
+    shade = "; darker is a better rank" if ranks else ""
+    ax.set_xlabel(f"end of the window, until the next{shade}", fontsize="small", color=GREY)
     return ax

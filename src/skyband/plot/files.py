@@ -71,6 +71,8 @@ def save(
     figure = Figure(figsize=(9, _HEIGHTS.get(kind, 4.5)), layout="constrained")
     ax = figure.add_subplot()
     KINDS[kind](answers, ax=ax, query=query, title=title, **settings)
+    if kind in ("bars", "bump", "timeline"):  # a line of text for each row
+        figure.set_figheight(max(figure.get_figheight(), 1.4 + 0.3 * len(ax.get_yticks())))
     figure.savefig(path, dpi=120)
 
 

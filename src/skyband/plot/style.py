@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from skyband.errors import EngineError, how_to_install
-from skyband.plot.frames import plain
+from skyband.plot.frames import short
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,10 +19,10 @@ __all__ = [
     "Look",
     "axes_of",
     "end_label",
+    "fit_scale",
     "inside_label",
     "look",
     "outline",
-    "short",
     "spread",
     "tell_nothing",
     "time_axis",
@@ -65,8 +65,8 @@ def axes_of(ax: Axes | None, height: float = 4.5) -> Axes:
     return made
 
 
-def outline(ax: Axes, title: str | None, grid: str = "y") -> None:
-    """A quiet frame: no box, a light grid, the title on the left."""
+def outline(ax: Axes, title: str | None, grid: str = "y", window: str | None = None) -> None:
+    """A quiet frame: no box, a light grid, the title on the left, which window on the right."""
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)
     for side in ("left", "bottom"):
@@ -76,6 +76,8 @@ def outline(ax: Axes, title: str | None, grid: str = "y") -> None:
     ax.set_axisbelow(True)
     if title:
         ax.set_title(title, loc="left", fontsize="medium", color=INK)
+    if window:
+        ax.set_title(window, loc="right", fontsize="small", color=GREY)
 
 
 def time_axis(ax: Axes, ends: Sequence[Any]) -> None:
@@ -94,32 +96,41 @@ def time_axis(ax: Axes, ends: Sequence[Any]) -> None:
     ax.xaxis.set_major_formatter(ticker.StrMethodFormatter("{x:,.0f}"))
 
 
-def value_axis(ax: Axes, which: str, name: str | None) -> None:
-    """Numbers with their unit's prefix: 12 k, 3.4 M."""
+def value_axis(
+    ax: Axes, which: str, name: str | None, unit: str | None = None, more: str = ""
+) -> None:
+    """Numbers with a prefix, 12 k, 3.4 M; bytes as 12 kB, other units beside the name."""
     from matplotlib import ticker
 
     axis = ax.xaxis if which == "x" else ax.yaxis
-    axis.set_major_formatter(ticker.FuncFormatter(lambda value, _: short(value)))
-    axis.set_label_text(name or "", fontsize="small", color=GREY)
+    size = unit if unit == "bytes" else None
+    axis.set_major_formatter(ticker.FuncFormatter(lambda value, _: short(value, size)))
+    axis.set_minor_formatter(ticker.NullFormatter())
+    said = name or ""
+    if unit is not None and size is None and not said.endswith(unit):
+        said += f" in {unit}"
+    axis.set_label_text(f"{said} ({more})" if more else said, fontsize="small", color=GREY)
 
 
-def short(value: float) -> str:
-    """A number of at most four digits, with a prefix.
+def fit_scale(ax: Axes, which: str, values: Sequence[float]) -> None:
+    """A logarithmic axis where values span more than two decades."""
+    most, least = max(values), min((v for v in values if v > 0), default=0.0)
+    if min(values) < 0 or not least or most / least <= 100:
+        return
+    set_scale = ax.set_xscale if which == "x" else ax.set_yscale
+    if min(values) > 0:
+        set_scale("log")
+    else:
+        set_scale("symlog", linthresh=least)
 
-    >>> short(1_234_567), short(0.25), short(950), short(-2e9)
-    ('1.23 M', '0.25', '950', '-2 G')
-    """
-    for size, prefix in ((1e12, " T"), (1e9, " G"), (1e6, " M"), (1e4, " k")):
-        if abs(value) >= size:
-            unit = 1e3 if prefix == " k" else size
-            return f"{value / unit:.3g}{prefix}"
-    return plain(float(value)) if value != int(value) else f"{int(value):,}"
 
-
-def end_label(ax: Axes, x: Any, y: float, text: str, color: str, lift: float = 0.0) -> None:
-    """A text to the right of the end of a line or bar, ``lift`` points above it."""
+def end_label(
+    ax: Axes, x: Any, y: float, text: str, color: str, lift: float = 0.0, side: str = "left"
+) -> None:
+    """A text beside the end of a line or bar, ``lift`` points above it; ``side`` touches it."""
+    away = 7 if side == "left" else -7
     ax.annotate(
-        text, (x, y), xytext=(7, lift), textcoords="offset points", va="center", ha="left",
+        text, (x, y), xytext=(away, lift), textcoords="offset points", va="center", ha=side,
         fontsize="small", color=_darker(color), annotation_clip=False, path_effects=_edge(),
     )  # fmt: skip
 

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import MISSING, Field, dataclass, field, fields
 from functools import partial
+from inspect import Signature, cleandoc, signature
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, ClassVar
 
@@ -32,6 +33,7 @@ __all__ = [
     "Query",
     "check_query",
     "function_identity",
+    "parameters_of",
 ]
 
 # The identity of a user's function: what it computes, not its name or its place in a file --------
@@ -208,12 +210,16 @@ KINDS: dict[str, type[Query]] = {}
 class Query:
     """A continuous query: what to rank and over which window.
 
-    ``algorithm`` names the algorithm that answers it; None picks the one that performed best in
-    measurements. ``options`` holds settings that the algorithm itself defines and validates.
-    ``where`` says which rows count: a text, such as ``"bytes > 1000 and service != 'dns'"``, or a
-    mapping from columns to a value or to several, of which a row has one. Null matches nothing.
-    ``time_format`` says how times are written that are text (``"%d.%m.%Y %H:%M"``, or ``"iso"``),
-    ``time_unit`` what numbers count since 1970: ``"s"``, ``"ms"``, ``"us"`` or ``"ns"``.
+    Args:
+        window: A window, such as ``TimeWindow("10 minutes", slide="1 minute")``.
+        time: Column with the event time.
+        where: Rows that count: ``"bytes > 9 and host != 'a'"``, or values by column.
+        time_format: How times are written that are text: ``"%d.%m.%Y %H:%M"``, or ``"iso"``.
+        time_unit: What numeric times count since 1970: ``"s"``, ``"ms"``, ``"us"`` or ``"ns"``.
+        algorithm: Name of the algorithm; by default the one that was fastest in measurements.
+        options: Settings that the algorithm itself defines and checks.
+
+    Of a mapping in ``where``, a row has one of the values in each column. Null matches nothing.
     """
 
     kind: ClassVar[str]
@@ -239,6 +245,7 @@ class Query:
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         KINDS[cls.kind] = cls
+        cls.__doc__ = _with_common_parameters(cls.__doc__)
 
     def __post_init__(self) -> None:
         self._check_window()
@@ -344,6 +351,10 @@ class Query:
 
     def _validate(self) -> None:
         """Check what is particular to this kind of query; raise QueryError if it is invalid."""
+
+    def __dir__(self) -> list[str]:
+        """What is of use to people; the rest is for engines."""
+        return [*(f.name for f in fields(self) if f.init), "fingerprint", "kind", "spec"]
 
     # What engines need from any query ---------------------------------------------------------
 
@@ -519,6 +530,37 @@ class Query:
                 del values[each.name]
         text = json.dumps(values, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def parameters_of(doc: str | None) -> dict[str, str]:
+    """What the docstring of a query says of each parameter."""
+    block = cleandoc(doc or "").partition("\nArgs:\n")[2].partition("\n\n")[0]
+    lines = (line.strip().partition(": ") for line in block.splitlines())
+    return {name: text for name, _, text in lines}
+
+
+def _with_common_parameters(doc: str | None) -> str | None:
+    """The docstring of a query, with the parameters that all queries have after its own."""
+    head, mark, rest = cleandoc(doc or "").partition("\nArgs:\n")
+    if not mark:
+        return doc
+    own, gap, prose = rest.partition("\n\n")
+    common = parameters_of(Query.__doc__)
+    more = [f"    {n}: {text}" for n, text in common.items() if f"\n    {n}: " not in f"\n{own}"]
+    return "\n".join([f"{head}{mark}{own}", *more]) + gap + prose
+
+
+class _OrderedSignature:
+    """The signature of a query's class, with its parameters in the order of the docstring."""
+
+    def __get__(self, query: Any, kind: type[Query]) -> Signature:
+        found = signature(kind.__init__)
+        order = ["self", *parameters_of(kind.__doc__), *found.parameters]
+        given = sorted(found.parameters.values(), key=lambda each: order.index(each.name))
+        return found.replace(parameters=given[1:])
+
+
+Query.__signature__ = _OrderedSignature()  # type: ignore[attr-defined]
 
 
 def _default(field: Field[Any]) -> Any:

@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, time
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from skyband.query.expressions import parse_condition
 __all__ = [
     "ISO",
     "TIES",
+    "ColumnNames",
+    "OnBad",
+    "Ties",
     "column",
     "columns",
     "conditions",
@@ -30,6 +33,11 @@ __all__ = [
 ]
 
 
+ColumnNames: TypeAlias = str | Sequence[str]
+"""The names of one column or of several."""
+OnBad: TypeAlias = Literal["raise", "skip"]
+"""What bad rows do: raise DataError, or be left out and counted."""
+Ties: TypeAlias = Literal["rank", "share", "all"]
 _FORM = {"column", "format", "unit"}
 TIES = ("rank", "share", "all")
 """How equal values are ranked: every row has a rank of its own, or they share one; with "all", the

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from skyband.errors import QueryError
 from skyband.query.base import Query
-from skyband.query.checks import column, columns, counts, flag, number, one_of
+from skyband.query.checks import ColumnNames, Ties, column, columns, counts, flag, number, one_of
 from skyband.window import TimeWindow
 
 __all__ = ["AGGREGATES", "HeavyHitters"]
@@ -21,44 +21,54 @@ AGGREGATES = ("sum", "mean", "max", "min")
 class HeavyHitters(Query):
     """The ``k`` items that occur most often in the window, or have the greatest total weight.
 
-    An item is the value of one column, or of several together. ``capacity``, ``cells``, ``ratio``
-    and ``filter_bits`` are the parameters m, h, r and f of the sketches; None derives them from k.
-    ``keep`` names further columns, of any type; the answer shows them of the item's latest row.
-    ``ties="share"`` gives equal counts the same rank: 1, 2, 2, 4. ``ties="all"`` also shows every
-    item that ties with the k-th, but at most ``most`` items (10 k if None); the bound ``cut`` of an
-    answer says how many more there were. ``proof=True`` adds the column
-    ``proven``: whether the item certainly belongs into the answer, because no item that the answer
-    leaves out can have a greater count.
+    Args:
+        k: How many items to return.
+        item: Column or columns whose values are counted.
+        window: A window, such as ``TimeWindow("10 minutes", slide="1 minute")``.
+        weight: Column, or expression, to add up instead of counting.
+        by: Columns that split the stream into groups, each ranked separately.
+        keep: Further columns to show, of any type: those of an item's latest row.
+        capacity: How many items a sketch monitors (m in the paper); by default more than ``k``.
+        cells: How many counters its filter has (h); by default three for each item.
+        ratio: How many finer counters a cell has while a pane is counted (r); by default 4.
+        filter_bits: Bits of the filter for first occurrences (f); by default 32 for each item.
+        ties: ``"share"``: equal counts share a rank; ``"all"``: show all that tie with the k-th.
+        most: Most items of an answer with ``ties="all"``; by default 10 k.
+        proof: Whether to show if each item certainly belongs into the answer, as ``proven``.
+        aggregate: Rank by the ``"sum"``, ``"mean"``, ``"max"`` or ``"min"`` of the weights.
+        min_rows: Least number of rows of an item in the window, with ``aggregate``.
+        largest: Whether larger aggregates rank first.
+        against: ``"previous"``: rank by how much more there is than in the window before.
+        order: By the ``"gain"``, or by the ``"ratio"`` of both windows, with ``against``.
+        smoothing: What the ratio adds to both counts.
+        min_count: Least count of an item in the window, with ``against``.
 
-    ``aggregate`` ranks items by the ``"sum"``, ``"mean"``, ``"max"`` or ``"min"`` of their weights
-    instead, greatest first, or smallest first with ``largest=False``; items with fewer than
-    ``min_rows`` rows in the window are left out. ``against="previous"`` ranks items by how much
-    more they have than in the window of equal length just before: by the difference, or with
-    ``order="ratio"`` by ``(count + smoothing) / (before + smoothing)``; items of fewer than
-    ``min_count`` in the window are left out. Both are exact, and for a TimeWindow.
+    An item is proven to belong into the answer if none that is left out can have a greater count.
+    The window before has the same length. ``aggregate`` and ``against`` are exact, over windows
+    of time. If ``most`` cuts items off, the bound ``cut`` of the answer says how many.
     """
 
     kind: ClassVar[str] = "HeavyHitters"
     settings: ClassVar[tuple[str, ...]] = ("capacity", "cells", "ratio", "filter_bits")
 
     k: int
-    item: str | tuple[str, ...]
+    item: ColumnNames
     time: str | None = None
     weight: str | None = None
-    by: tuple[str, ...] = ()
-    keep: tuple[str, ...] = ()
+    by: ColumnNames = ()
+    keep: ColumnNames = ()
     capacity: int | None = None
     cells: int | None = None
     ratio: int | None = None
     filter_bits: int | None = None
-    ties: str = "rank"
+    ties: Ties = "rank"
     most: int | None = None
     proof: bool = False
-    aggregate: str | None = None
+    aggregate: Literal["sum", "mean", "max", "min"] | None = None
     min_rows: int = 1
     largest: bool = True
-    against: str | None = None
-    order: str = "gain"
+    against: Literal["previous"] | None = None
+    order: Literal["gain", "ratio"] = "gain"
     smoothing: float = 1
     min_count: float = 1
 
@@ -167,4 +177,4 @@ class HeavyHitters(Query):
 
     @property
     def key(self) -> tuple[str, ...]:
-        return (self.item,) if isinstance(self.item, str) else self.item
+        return (self.item,) if isinstance(self.item, str) else tuple(self.item)

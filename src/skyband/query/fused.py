@@ -6,13 +6,13 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from skyband.errors import QueryError
 from skyband.query.base import RESERVED, Query
-from skyband.query.checks import column, columns, counts, flag, one_of
+from skyband.query.checks import ColumnNames, column, columns, counts, flag, one_of
 from skyband.window import CountWindow
 
 __all__ = ["COMBINERS", "FusedTopK"]
@@ -37,14 +37,25 @@ def _understood(name: str, wanted: str, given: object) -> Iterator[None]:
 class FusedTopK(Query):
     """The ``k`` objects with the best ``combine`` of one value per stream.
 
+    Args:
+        k: How many objects to return.
+        id: Column that identifies an object.
+        window: A window, such as ``TimeWindow("10 minutes", slide="1 minute")``.
+        value: Column with the value that a stream reports, or an expression.
+        streams: Names of the streams.
+        stream: Column with the name of a row's stream; None if each stream is a source.
+        combine: How the values become a score: a name, weights per stream, or a function.
+        bounds: Least and greatest value, for all streams or for each stream.
+        by: Columns that split the stream into groups, each ranked separately.
+        recurrences: Most live reports of one object in one stream, or ``"estimate"``.
+        returns: Whether a stream may report an object more than once.
+        repeats: How several live reports count: ``"sum"``, ``"max"``, ``"latest"``, ``"mean"``.
+        parts: Whether to show the value that each stream has, in a column named as the stream.
+
     If a stream has not reported an object, or its report has expired, the stream's lower bound is
-    used. ``combine`` is a name, weights per stream, or a monotone function from an array of shape
-    (objects, streams) to one score per object. ``recurrences`` is the number of live reports that
-    one stream may hold for an object, or "estimate". ``repeats`` says how several live reports of
-    an object in one stream count: "sum", "max", "latest" or "mean"; any number is then allowed,
-    unless ``recurrences`` is more than 1. ``returns=False`` promises that each stream reports an
-    object at most once ever. ``parts=True`` adds a column for each stream after the score, named as
-    the stream: the value that it has of the object, null if it has none.
+    used. A function for ``combine`` is monotone and goes from an array of shape (objects, streams)
+    to one score per object. With other ``repeats`` than ``"sum"`` any number of live reports is
+    allowed, unless ``recurrences`` is more than 1.
     """
 
     kind: ClassVar[str] = "FusedTopK"
@@ -54,15 +65,15 @@ class FusedTopK(Query):
     k: int
     id: str
     value: str
-    streams: tuple[str, ...]
+    streams: ColumnNames
     stream: str | None = None
     combine: Combine = "sum"
     bounds: Any = (0.0, 1.0)
     time: str | Mapping[str, str] | None = None
-    by: tuple[str, ...] = ()
-    recurrences: int | str = 1
+    by: ColumnNames = ()
+    recurrences: int | Literal["estimate"] = 1
     returns: bool = True
-    repeats: str = "sum"
+    repeats: Literal["sum", "max", "latest", "mean"] = "sum"
     parts: bool = False
 
     @property
@@ -182,4 +193,4 @@ class FusedTopK(Query):
 
     @property
     def sources(self) -> tuple[str, ...]:
-        return () if isinstance(self.window, CountWindow) else self.streams
+        return () if isinstance(self.window, CountWindow) else tuple(self.streams)

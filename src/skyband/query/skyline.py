@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from skyband.errors import QueryError
 from skyband.query.base import Query
-from skyband.query.checks import column, columns, counts, preferences
+from skyband.query.checks import ColumnNames, column, columns, counts, preferences
 from skyband.window import CountWindow, SideWindows
 
 __all__ = ["Skyline", "SkylineJoin"]
@@ -17,6 +17,12 @@ __all__ = ["Skyline", "SkylineJoin"]
 @dataclass(frozen=True, kw_only=True)
 class Skyline(Query):
     """The rows of the window that no other row dominates.
+
+    Args:
+        prefer: Columns or expressions and what is better in each: ``"min"``, ``"max"``, ``"diff"``.
+        window: A window, such as ``TimeWindow("10 minutes", slide="1 minute")``.
+        id: Column that identifies a row.
+        by: Columns that split the stream into groups, each with a skyline of its own.
 
     A row dominates another if it is at least as good in every ``"min"`` or ``"max"`` column, better
     in at least one of them, and equal in every ``"diff"`` column.
@@ -28,7 +34,7 @@ class Skyline(Query):
     prefer: Mapping[str, str]
     id: str | None = None
     time: str | None = None
-    by: tuple[str, ...] = ()
+    by: ColumnNames = ()
 
     def shown(self, seen: Sequence[str]) -> tuple[str | None, ...]:
         return (*seen, *self.prefer, self.id, self.time)
@@ -47,12 +53,16 @@ class Skyline(Query):
 class SkylineJoin(Query):
     """The skyline of the join of two streams' live windows.
 
-    Two rows join if they are equal in every ``on`` column. ``prefer`` names answer columns; a
-    column that both sides have is written ``side_column``. ``window`` is a TimeWindow, or a mapping
-    from both sides to TimeWindows that differ only in size; an answer starts where the longer one
-    does.
-    ``layers`` is the number of layers in which lsj reuses work from the window before; None lets it
-    reuse work wherever that pays off.
+    Args:
+        left: Name of the left source.
+        right: Name of the right source.
+        on: Column or columns to join on.
+        prefer: Columns or expressions and what is better in each: ``"min"``, ``"max"``, ``"diff"``.
+        window: A TimeWindow, or a mapping from both sides to TimeWindows that differ only in size.
+        layers: In how many layers lsj reuses work; by default wherever that pays off.
+
+    Two rows join if they are equal in every ``on`` column. A column that both sides have is written
+    ``side_column``. Of windows of two sizes, an answer starts where the longer one does.
     """
 
     kind: ClassVar[str] = "SkylineJoin"
@@ -61,7 +71,7 @@ class SkylineJoin(Query):
 
     left: str
     right: str
-    on: str | tuple[str, ...]
+    on: ColumnNames
     prefer: Mapping[str, str]
     window: Any
     time: str | Mapping[str, str] | None = None

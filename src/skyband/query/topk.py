@@ -5,19 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from skyband.errors import QueryError
 from skyband.query.base import Query
-from skyband.query.checks import column, number, one_of
+from skyband.query.checks import ColumnNames, Ties, column, number, one_of
 from skyband.window import DecayWindow
 
 __all__ = ["ALL_TIES", "DISTINCT", "TopK", "algorithm_for"]
 
 DISTINCT = {"best": "skyband-distinct", "latest": "latest"}
 """The algorithm that answers each kind of ``distinct`` over time and count windows."""
-ALL_TIES = "skyband-ties"
-"""The algorithm that answers ``ties="all"`` over them."""
+ALL_TIES = "skyband-ties", "distinct-ties"
+"""The algorithms that answer ``ties="all"`` over them, without and with ``distinct``."""
 
 
 def algorithm_for(distinct: str, window: str) -> str:
@@ -29,14 +29,22 @@ def algorithm_for(distinct: str, window: str) -> str:
 class TopK(Query):
     """The best ``k`` rows of the window by ``score``.
 
-    ``epsilon`` is how far a returned score may be from the true score of its rank, and ``delta``
-    the probability of staying within it. With the default ``epsilon`` of 0 the answer is exact.
-    ``distinct`` shows each id once: ``"best"`` with the best of its live rows, ``"latest"`` with
-    the latest of them (of equal times, the better score). ``keep`` names further columns that the
-    answer shows of its rows, of any type.
-    ``ties="share"`` gives equal scores the same rank: 1, 2, 2, 4. ``ties="all"`` also shows every
-    row that ties with the k-th, but at most ``most`` rows (10 k if None); the bound ``cut`` of an
-    answer says how many more there were.
+    Args:
+        k: How many rows to return.
+        score: Column to rank by, or an expression such as ``"price * volume"``.
+        window: A window, such as ``TimeWindow("10 minutes", slide="1 minute")``.
+        id: Column that identifies a row.
+        by: Columns that split the stream into groups, each ranked separately.
+        largest: Whether larger scores rank first.
+        distinct: Show each id once: ``"best"`` with its best row, ``"latest"`` with its latest.
+        keep: Further columns to show, of any type.
+        epsilon: How far a score may be from the true score of its rank; with 0 it is exact.
+        delta: Probability of staying within ``epsilon``.
+        ties: ``"share"``: equal scores share a rank; ``"all"``: show all that tie with the k-th.
+        most: Most rows of an answer with ``ties="all"``; by default 10 k.
+
+    Of rows of one id with equal times, ``distinct="latest"`` shows the better score. If ``most``
+    cuts rows off, the bound ``cut`` of the answer says how many.
 
     >>> import skyband as sb
     >>> sb.TopK(k=10, score="bytes", id="flow", time="ts", window=sb.TimeWindow("10 minutes")).k
@@ -51,13 +59,13 @@ class TopK(Query):
     score: str
     id: str | None = None
     time: str | None = None
-    by: tuple[str, ...] = ()
+    by: ColumnNames = ()
     largest: bool = True
-    distinct: str | None = None
-    keep: tuple[str, ...] = ()
+    distinct: Literal["best", "latest"] | None = None
+    keep: ColumnNames = ()
     epsilon: float = 0.0
     delta: float = 1.0
-    ties: str = "rank"
+    ties: Ties = "rank"
     most: int | None = None
 
     @property
@@ -78,23 +86,22 @@ class TopK(Query):
         return (self.score,)
 
     def answered_by(self, algorithm: str) -> bool:
-        if self.ties == "all":
-            return algorithm == (ALL_TIES if self.window.sort == "sized" else self.window.sort)
-        if algorithm == ALL_TIES:
-            return False
+        if self.window.sort == "sized" and (self.ties == "all" or algorithm in ALL_TIES):
+            return self.ties == "all" and algorithm == ALL_TIES[self.distinct is not None]
         if self.distinct is None:
             return algorithm not in DISTINCT.values() and not algorithm.endswith("-distinct")
         return algorithm == algorithm_for(self.distinct, self.window.sort)
 
     @property
     def variant(self) -> str:
-        return "with ties='all'" if self.ties == "all" else f"with distinct={self.distinct!r}"
+        ties = f"ties={self.ties!r} and " if self.ties == "all" else ""
+        return f"with {ties}distinct={self.distinct!r}"
 
     def _validate(self) -> None:
         column("score", self.score)
         column("id", self.id, optional=True)
         column("time", self.time, optional=True)
-        self._validate_ties("distinct")
+        self._validate_ties()
         number("epsilon", self.epsilon, 0.0, math.inf)
         number("delta", self.delta, 0.0, 1.0, open_low=True)
         if self.distinct is not None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from skyband.errors import QueryError
 from skyband.query.base import Query
-from skyband.query.checks import column, number, one_of
+from skyband.query.checks import ColumnNames, column, number, one_of
 
 __all__ = ["SEMANTICS", "UncertainTopK"]
 
@@ -19,12 +19,21 @@ SEMANTICS = ("pk-topk", "pt-k", "u-kranks", "u-topk")
 class UncertainTopK(Query):
     """The most likely top k of rows that each exist with their ``probability``.
 
-    Both ``score`` and ``probability`` may be expressions, such as ``"confidence / 100"``.
-    ``semantics`` defines "most likely": ``pk-topk`` gives the k rows most likely to be in the top
-    k, ``pt-k`` all rows whose probability of being in the top k is at least ``threshold``,
-    ``u-kranks`` the most likely row of each rank, and ``u-topk`` the most likely top k as a whole.
-    ``keep`` names further columns that the answer shows of its rows, of any type.
-    ``largest=False`` ranks smaller scores first.
+    Args:
+        k: How many rows to return.
+        score: Column to rank by, or an expression such as ``"price * volume"``.
+        window: A window, such as ``TimeWindow("10 minutes", slide="1 minute")``.
+        probability: Column, or expression such as ``"confidence / 100"``: whether a row exists.
+        id: Column that identifies a row.
+        by: Columns that split the stream into groups, each ranked separately.
+        semantics: What is most likely: ``"pk-topk"``, ``"pt-k"``, ``"u-kranks"`` or ``"u-topk"``.
+        threshold: Least probability at which a row is returned, with ``semantics="pt-k"``.
+        keep: Further columns to show, of any type.
+        largest: Whether larger scores rank first.
+
+    ``"pk-topk"`` gives the k rows most likely to be in the top k, ``"pt-k"`` all rows whose
+    probability of being in the top k is at least ``threshold``, ``"u-kranks"`` the most likely row
+    of each rank, and ``"u-topk"`` the most likely top k as a whole.
     """
 
     kind: ClassVar[str] = "UncertainTopK"
@@ -35,10 +44,10 @@ class UncertainTopK(Query):
     probability: str
     id: str | None = None
     time: str | None = None
-    by: tuple[str, ...] = ()
-    semantics: str = "pk-topk"
+    by: ColumnNames = ()
+    semantics: Literal["pk-topk", "pt-k", "u-kranks", "u-topk"] = "pk-topk"
     threshold: float | None = None
-    keep: tuple[str, ...] = ()
+    keep: ColumnNames = ()
     largest: bool = True
 
     def shown(self, seen: Sequence[str]) -> tuple[str | None, ...]:

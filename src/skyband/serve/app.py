@@ -224,7 +224,7 @@ class _Api:
             "bad": max((int(each["rows_bad"]) for each in stats), default=0),
             "state_bytes": sum(int(each["state_bytes"]) for each in stats),
             "bad_rows": service.bad_rows(),
-            "finished": status.finished,
+            "state": service.state,
             "windows": service.history.counts(),
             "waiting": requests,
             "subscribers": self.hub.subscribers,

@@ -90,10 +90,8 @@ class History:
 
     def _load(self) -> None:
         """Read the file. What stands after a line that cannot be read is written anew."""
-        if not self._world.exists(self.path):
-            return
         numbers: list[int] = []
-        for line in self._world.read(self.path).splitlines(keepends=True):
+        for line in self._world.read_safely(self.path).splitlines(keepends=True):
             try:
                 found = json.loads(line)
                 whole = line.endswith(b"\n") and isinstance(found, dict)

@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skyband.answers.changes import changes
+from skyband.answers.tables import last_revisions
 from skyband.data.ipc import table_from, table_to_bytes
 from skyband.errors import EngineError, QueryError, SkybandError
 from skyband.jobs import Job
@@ -131,6 +132,7 @@ def windows_of(
     correction has changed is not known here.
     """
     revises = query.window.revise_ticks is not None
+    table = last_revisions(table) if revises and table.num_rows else table
     by = ["window_end", *query.groups, *(["rank"] if query.ranked else [])]
     order = pc.sort_indices(table, [(column, "ascending") for column in by])
     table = table.take(order)

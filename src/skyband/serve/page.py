@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
@@ -17,6 +18,7 @@ from skyband.errors import EngineError
 from skyband.jobs import CardView
 from skyband.jobs.local.posts import PostKeys
 from skyband.query import Query
+from skyband.query.checks import OnBad
 from skyband.serve.history import Event, History
 from skyband.serve.limits import ServiceLimits
 from skyband.serve.payload import WindowAnswer, answer_text, revision_of, text_of
@@ -25,6 +27,9 @@ from skyband.serve.words import asks
 from skyband.window import SideWindows
 
 __all__ = ["Page", "describe"]
+
+_MORE = re.compile(r" \(and [\d,]+ more like it\)$")
+"""Ends a reason: how many rows of the same batch are bad in the same way."""
 
 
 class Page:
@@ -35,7 +40,7 @@ class Page:
         queries: Mapping[str, Query],
         schemas: Schemas,
         folder: Path,
-        on_bad: str = "skip",
+        on_bad: OnBad = "skip",
         history: int = 1_000,
         limits: ServiceLimits | None = None,
         cards: Mapping[str, CardView] | None = None,
@@ -63,6 +68,11 @@ class Page:
     def waiting(self) -> tuple[int, int]:
         """How many requests and bytes wait for the engine."""
         return 0, 0
+
+    @property
+    def state(self) -> str:
+        """``live``, ``finished``, or ``all read`` where more files may come."""
+        return "finished" if self.status.finished else "live"
 
     @property
     def journal_bytes(self) -> int:
@@ -101,7 +111,7 @@ class Page:
         """Of each query that has bad rows: how many of how many, and why the first one was."""
         return [
             {"query": name, "bad": int(each["rows_bad"]), "rows": int(each["rows_in"]),
-             "reason": self.first_bad.get(name)}
+             "reason": _MORE.sub("", self.first_bad.get(name) or "") or None}
             for name, each in self.stats.items() if each["rows_bad"]
         ]  # fmt: skip
 
@@ -154,6 +164,7 @@ def describe(service: Page, sources: Mapping[str, str], title: str, engine: str)
 def _query(service: Page, name: str, query: Query) -> dict[str, Any]:
     spec = query.spec()
     schema = service.columns(name)
+    value, weight = _value(query, schema.names), spec.get("weight")
     ((kind, window),) = spec["window"].items()
     return {
         "name": name,
@@ -168,7 +179,9 @@ def _query(service: Page, name: str, query: Query) -> dict[str, Any]:
         "window": {"kind": kind, "step": _step(query)} | window,
         "by": list(query.groups),
         "key": [column for column in query.key if column not in query.groups],
-        "value": _value(query, schema.names),
+        "value": value,
+        "heading": f"sum of {weight}" if weight and value == "count" else value or "Value",
+        "total_of": weight if weight and not spec.get("aggregate") else "rows",
         "ranked": query.ranked,
         "positions": service.positions(name),
     }

@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -25,6 +26,7 @@ from skyband.jobs.local.local_job import BatchOutcome, LocalJob
 from skyband.jobs.local.posts import Inbox
 from skyband.jobs.local.source import LocalSource, Place
 from skyband.jobs.local.sources import known_columns
+from skyband.jobs.world import clear_errors
 from skyband.serve.history import Event
 from skyband.serve.limits import ServiceLimits
 from skyband.serve.page import Page
@@ -52,7 +54,8 @@ class Service(Page):
         self.job = LocalJob(job, self, self.inbox, limits.journal_bytes, sources)
         self._closing = False
         try:
-            self._begin(job, limits)
+            with clear_errors():
+                self._begin(job, limits)
         except BaseException:
             self.job.close()
             raise
@@ -80,6 +83,14 @@ class Service(Page):
     def waiting(self) -> tuple[int, int]:
         """How many requests and bytes wait for the engine."""
         return self.inbox.waiting
+
+    @property
+    def state(self) -> str:
+        """``live``, ``finished``, or ``all read`` where more files may come."""
+        if self.status.finished or not (self.status.files and self.job.idle):
+            return super().state
+        paths = (str(each["path"]) for each in self.job.job.sources.values())
+        return "finished" if all(Path(path).is_file() for path in paths) else "all read"
 
     @property
     def journal_bytes(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from skyband.query import Query
@@ -57,4 +58,4 @@ def _over(window: Window) -> str:
 
 
 def _plain(size: Any) -> str:
-    return f"{size:,}" if isinstance(size, int) else str(size).removeprefix("1 ")
+    return f"{size:,}" if isinstance(size, int) else re.sub(r"^1 (?=[a-z]{3})", "", str(size))

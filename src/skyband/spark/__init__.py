@@ -19,6 +19,7 @@ from typing import Any
 
 from skyband.query.base import Query
 from skyband.query.board import Board
+from skyband.query.checks import OnBad
 from skyband.spark.sessions import require_packages
 
 __all__ = ["files", "rank", "session", "split", "sql"]
@@ -28,7 +29,7 @@ def rank(
     df_or_mapping: Any,
     query: Query | Board,
     shards: int | None = None,
-    on_bad: str = "raise",
+    on_bad: OnBad = "raise",
     changes: bool | Sequence[str] = False,
     bounds: bool = False,
     total: bool = False,

@@ -29,19 +29,19 @@ import pandas as pd
 import pyarrow as pa
 
 from skyband.arrays import Ints, State
-from skyband.contract.capabilities import PartStore, ReaderFold
+from skyband.contract.capabilities import PaneShrinking, PartStore, ReaderFold
 from skyband.contract.rows import Faults, RefusedRows
 from skyband.contract.runs import Runs
 from skyband.data.group_table import GroupTable
 from skyband.data.ipc import table_from, table_to_bytes
 from skyband.data.keys import hash_columns
 from skyband.data.letters import CarriedColumns, row_letters
-from skyband.data.packing import pack, unpack
+from skyband.data.packing import pack, under, unpack
 from skyband.engine.clock import TimeClock
 from skyband.engine.fold import Fold, Step
 from skyband.errors import EngineError
 from skyband.query.board import named
-from skyband.spark.finishing import answers_table, answers_to_bytes
+from skyband.spark.finishing import answers_from, answers_table, answers_to_bytes
 from skyband.spark.parcels import pack_runs, schema_of, unpack_runs
 from skyband.spark.plan import STATE_VERSION, BoardPlan, QueryPlan, wrong_version
 from skyband.spark.processor import ANSWERED_DDL
@@ -156,6 +156,8 @@ class StoredFold:
         """Slot, bytes and items of each part of a state that outlives its panes."""
         self.filled: list[int] = []
         """Panes with rows in any bucket or shard, if that decides what is answered."""
+        self.histories: dict[str, bytes] = {}
+        """Of each query, the answers that late rows may correct: see ``WindowHistory``."""
         self.live: Fold | None = None
 
     def header(self) -> dict[str, Any]:
@@ -202,6 +204,7 @@ class StoredFold:
         kept = [i for i, name in enumerate(self.names) if name in names]
         if self.clock is not None:
             self.clock["pending"] = [self.clock["pending"][i] for i in kept]
+        self.histories = {n: own for n, own in self.histories.items() if n in names}
         self.names = [self.names[i] for i in kept]
 
 
@@ -259,6 +262,8 @@ class Bucket:
         }
         for i, header in enumerate(head["folds"]):
             self.folds.append(StoredFold.of(header, pane_table(i, arrays)))
+            histories = under(arrays, f"{i}/history/").items()
+            self.folds[-1].histories = {name: own.tobytes() for name, own in histories}
         for stored, (names, live) in zip(
             self.folds, CACHED_FOLDS.take(head["token"]) or (), strict=False
         ):
@@ -304,9 +309,8 @@ class Bucket:
         if blobs:
             sealed = int(self.panes.pane_of(watermark))
             for stored in self.folds:
-                self._take(
-                    stored, blobs, max(sealed, _NEVER if stored.since is None else stored.since)
-                )
+                least = _NEVER if stored.since is None else stored.since
+                self._take(stored, blobs, max(sealed, least), watermark)
         return self._outcomes
 
     def save(self, timer: int | None, always: bool = False) -> None:
@@ -322,6 +326,9 @@ class Bucket:
                 f"last/{name}": np.frombuffer(blob, np.uint8) for name, blob in self.last.items()
             }
             arrays |= {f"{i}/panes": stored.panes for i, stored in enumerate(self.folds)}
+            for i, stored in enumerate(self.folds):
+                for name, blob in stored.histories.items():
+                    arrays[f"{i}/history/{name}"] = np.frombuffer(blob, np.uint8)
             head = {"version": STATE_VERSION, "queries": queries, "folds": folds}
             self.store.set_head(pack(self.head | head, arrays))
         if any(stored.live is not None for stored in self.folds):
@@ -337,10 +344,10 @@ class Bucket:
     def _next_end(self, stored: StoredFold) -> int | None:
         clock = stored.clock or {"pending": []}
         after = _NEVER if stored.answered is None else stored.answered + 1
-        filled = [
-            *stored.filled,
-            *(stored.panes[:, :1].min(axis=0).tolist() if len(stored.panes) else []),
-        ]
+        panes = stored.panes[:, 0]
+        if self.plan.revises:  # others are stored for corrections only
+            panes = panes[self._last_read(stored) >= after]
+        filled = [*stored.filled, *([panes.min()] if len(panes) else [])]
         due = [max(int(self.panes.first_window_of(pane)), after) for pane in filled]
         if any(each is not None for each in clock["pending"]):
             due.append(after)
@@ -358,13 +365,19 @@ class Bucket:
 
     # Sealing ------------------------------------------------------------------------------------
 
-    def _advance(self, stored: StoredFold, watermark: int) -> None:
+    def _advance(self, stored: StoredFold, watermark: int, late: Ints | None = None) -> None:
+        """Answer what is due at a watermark; and what rows of the ``late`` panes correct."""
         end = self._next_end(stored)
-        if end is None or watermark < end:
+        if late is None and (end is None or watermark < end):
             return
         fold = self._loaded(stored)
-        joined = self._joined(stored, fold, int(self.panes.pane_of(watermark)))
-        step = fold.begin(watermark, np.array(stored.filled, np.int64))
+        pieced = self._pieced(stored, fold, int(self.panes.pane_of(watermark)))
+        joined = list(slices(fold.open.of(pieced))) if len(pieced) else []
+        before = fold.clock.sealed
+        elsewhere = np.array(stored.filled, np.int64)
+        step = fold.begin(watermark, elsewhere if late is None else np.append(elsewhere, late))
+        if fold.archive is not None and len(pieced):  # where late rows are, too
+            joined = [each for runs in fold.archive.of(pieced) for each in slices(runs)]
         parts = [None] * len(fold.readers) if step is None else fold.folded(step)
         clock = fold.clock
         stored.filled = [pane for pane in stored.filled if pane >= clock.sealed]
@@ -374,17 +387,34 @@ class Bucket:
             self._note_refused(stored, step.faults, fold.groups)
         answered = stored.answered
         for pane, runs in joined:
-            if answered is None or fold.panes.last_read_of(pane) > answered:
+            if self.plan.revises or answered is None or fold.panes.last_read_of(pane) > answered:
                 self._write(stored, pane, runs, fold.groups)
         if step is not None and step.mended is not None:
+            # A pane of which all rows were refused is not among the mended ones.
+            panes = stored.panes[:, 0]
+            self._drop(stored, (panes >= before) & (panes < clock.sealed))
             for pane, runs in slices(step.mended):
                 self._write(stored, pane, runs, fold.groups)
         if isinstance(fold.synopsis, PartStore):
             self._write_parts(stored, fold, fold.synopsis)
         else:
             self._drop_expired(stored)
+            if isinstance(fold.synopsis, PaneShrinking) and not self.plan.revises:
+                self._shrink(stored, fold, fold.synopsis)
         if step is not None and any(map(len, step.windows)):
             self._answer(stored, fold, step, parts)
+
+    def _shrink(self, stored: StoredFold, fold: Fold, state: PaneShrinking) -> None:
+        """Write sealed panes again of whose rows half or more are no longer needed."""
+        needed = state.needed_rows()
+        sealed = stored.panes[(stored.panes[:, 0] < fold.clock.sealed) & (needed is not None)]
+        for pane, slot, _, items in sealed.tolist():
+            left = (needed or {}).get(pane, 0)
+            blob = self.store.get(slot) if items and 2 * left <= items else None
+            if blob is not None:
+                runs = state.shrunk(unpack_runs(blob, fold.groups)[0])
+                self._write(stored, pane, runs, fold.groups)
+                stored.panes[-1, 3] = left
 
     def _answer(
         self, stored: StoredFold, fold: Fold, step: Step, parts: Sequence[Runs | None]
@@ -395,7 +425,7 @@ class Bucket:
             if not len(windows):
                 continue
             outcome = self._outcomes[name]
-            outcome.windows = windows.number
+            outcome.windows = np.append(outcome.windows, windows.number)
             self.counts[name]["windows_out"] += len(windows)
             if plan.shards > 1:
                 outcome.payload = None if part is None else pack_runs(part, fold.groups)
@@ -409,9 +439,14 @@ class Bucket:
                 continue
             answers = fold.answer(i, [] if part is None else [part], windows)
             table = answers_table(plan, answers)
-            outcome.payload = answers_to_bytes(table) if table.num_rows else None
+            if table.num_rows and outcome.payload is not None:  # corrections follow what is due
+                table = pa.concat_tables([answers_from(outcome.payload, plan.output), table])
+            outcome.payload = answers_to_bytes(table) if table.num_rows else outcome.payload
+            reader = fold.readers[i]
             if plan.changes:
-                self.last[name] = table_to_bytes(fold.readers[i].last_tables[0])
+                self.last[name] = table_to_bytes(reader.last_tables[0])
+            if reader.history is not None:
+                stored.histories[name] = pack(*reader.history.snapshot())
         fold.forget(step.windows)
 
     def _loaded(self, stored: StoredFold) -> Fold:
@@ -425,6 +460,11 @@ class Bucket:
             for name, reader in zip(stored.names, fold.readers, strict=True):
                 if name in self.last and self.plan.shards == 1:
                     reader.last = {0: table_from(self.last[name])}
+                if reader.history is not None:
+                    reader.history.keeps_tables = bool(self.board.plans[name].changes)
+                    if name in stored.histories:
+                        told, rows = unpack(stored.histories[name])
+                        reader.history.restore(told, rows, fold.schema(stored.names.index(name)))
         return stored.live
 
     def _unpacked(self, blob: bytes, fold: Fold) -> Runs:
@@ -436,13 +476,11 @@ class Bucket:
         wider = isinstance(fold.synopsis, ReaderFold) and not self.board.alone
         return fold.synopsis.combine(runs) if wider and len(runs) else runs
 
-    def _joined(self, stored: StoredFold, fold: Fold, upto: int) -> list[tuple[int, Runs]]:
-        """The panes before this one that are in pieces, as one summary each."""
+    def _pieced(self, stored: StoredFold, fold: Fold, upto: int) -> Ints:
+        """The panes before this one that are stored in pieces, which are to be joined."""
         panes, pieces = np.unique(stored.panes[:, 0], return_counts=True)
         panes = panes[(pieces > 1) & (panes < upto)]
-        if not len(panes) or isinstance(fold.synopsis, PartStore):
-            return []
-        return list(slices(fold.open.of(panes)))
+        return panes[:0] if isinstance(fold.synopsis, PartStore) else panes
 
     def _write_parts(self, stored: StoredFold, fold: Fold, state: PartStore) -> None:
         """Write the changed parts of the state, which now holds all sealed panes."""
@@ -470,15 +508,37 @@ class Bucket:
 
     # Taking -------------------------------------------------------------------------------------
 
-    def _take(self, stored: StoredFold, blobs: Sequence[bytes], sealed: int) -> None:
-        fold = stored.live
-        groups = self.plan.groups() if fold is None else fold.groups
+    def _take(
+        self, stored: StoredFold, blobs: Sequence[bytes], sealed: int, watermark: int
+    ) -> None:
+        least = sealed  # the first pane that still takes rows
+        if self.plan.revises:
+            revise = self.plan.query.window.revise_ticks or 0
+            since = _NEVER if stored.since is None else stored.since
+            least = max(int(self.panes.pane_of(watermark - revise)), since)
+        groups, runs, filled = self._read_runs(stored, blobs)
+        stamps = np.unique(np.concatenate([runs.stamp, *filled]))
+        late = stamps[(stamps >= least) & (stamps < sealed)]
+        if len(late):
+            self._advance(stored, watermark, late[:0])
+            groups, runs, filled = self._read_runs(stored, blobs)
+        self._note_filled(stored, filled, sealed)
+        self._take_runs(stored, runs, least, groups)
+        if len(late):
+            self._advance(stored, watermark, late)
+
+    def _read_runs(
+        self, stored: StoredFold, blobs: Sequence[bytes]
+    ) -> tuple[GroupTable, Runs, list[Ints]]:
+        """The summaries in a batch with the groups of the fold, and the panes with rows if told."""
+        groups = self.plan.groups() if stored.live is None else stored.live.groups
         unpacked = [unpack_runs(blob, groups) for blob in blobs]
-        runs = Runs.concat([each for each, _ in unpacked])
-        self._note_filled(
-            stored, [more["filled"] for _, more in unpacked if "filled" in more], sealed
-        )
-        late = runs.stamp < sealed
+        filled = [more["filled"] for _, more in unpacked if "filled" in more]
+        return groups, Runs.concat([each for each, _ in unpacked]), filled
+
+    def _take_runs(self, stored: StoredFold, runs: Runs, least: int, groups: GroupTable) -> None:
+        """Take summaries, but count those of panes before ``least`` as late."""
+        fold, late = stored.live, runs.stamp < least
         if late.any():
             count = int(runs.scalars["rows"][late].sum())
             for name in stored.names:
@@ -533,12 +593,21 @@ class Bucket:
         self._add(stored, pane, runs, groups)
 
     def _drop_expired(self, stored: StoredFold) -> None:
-        """Drop the panes that no future answer of any reader reads."""
-        gone = np.ones(len(stored.panes), np.bool_)
-        for name in stored.names:
-            last = self.board.plans[name].window.panes.last_read_of(stored.panes[:, 0])
-            gone &= stored.answered is not None and last <= stored.answered
+        """Drop the panes that no future answer of any reader reads, and no correction."""
+        if stored.answered is None:
+            return
+        gone = self._last_read(stored) <= stored.answered
+        if self.plan.revises:
+            clock = None if stored.live is None else stored.live.clock
+            kept = clock.first_kept() if isinstance(clock, TimeClock) else _NEVER
+            gone &= stored.panes[:, 0] < kept
         self._drop(stored, gone)
+
+    def _last_read(self, stored: StoredFold) -> Ints:
+        """The last window of any reader that reads each stored pane."""
+        each = [self.board.plans[n].window.panes for n in stored.names] or [self.panes]
+        lasts = [panes.last_read_of(stored.panes[:, 0]) for panes in each]
+        return np.asarray(np.max(lasts, axis=0))
 
     def _drop(self, stored: StoredFold, gone: Any) -> None:
         for slot in stored.panes[gone, 1].tolist():

@@ -77,6 +77,8 @@ def _changelog(plan: QueryPlan, answers: Answers) -> Iterator[pa.Table]:
                 window_column(np.full(rows, int(edge[i])), answers.edge)
                 for edge in (answers.start, answers.end)
             ]
+            if answers.revision is not None:
+                edges.append(pa.array([answers.revision[i]] * rows, pa.int32()))
             columns = [*edges, *table.columns]
             if plan.bounds:
                 columns += of_changes(answers, i, table, plan.query.groups)

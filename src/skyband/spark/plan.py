@@ -121,8 +121,17 @@ class QueryPlan:
 
     @property
     def shared_ends(self) -> bool:
-        """Whether every key has to know in which panes others have rows."""
-        return self.query.window.sort == "decay" and self.buckets * self.shards > 1
+        """Whether every key has to know in which panes others have rows.
+
+        That decides which windows of a decay window are answered, and which are corrected.
+        """
+        told = self.query.window.sort == "decay" or (self.streaming and self.revises)
+        return told and self.buckets * self.shards > 1
+
+    @property
+    def revises(self) -> bool:
+        """Whether late rows correct answers."""
+        return self.query.window.revise_ticks is not None
 
     @property
     def lateness_ms(self) -> int:
@@ -181,7 +190,7 @@ class QueryPlan:
         """Columns of the job's output: answer tables, or the changelog with its windows."""
         fields, last = list(self.answer), []
         if self.changes:
-            edges = [self.answer.field("window_start"), self.answer.field("window_end")]
+            edges = [self.answer.field(name) for name in self.query.window_columns]
             fields = [*edges, *changes_schema(self.query, self.answer, self.only is not None)]
         elif self.total:
             last = [fields.pop()]
@@ -337,7 +346,7 @@ class BoardPlan:
             return self.first.output
         edges = [self.first.output.field(name) for name in EDGES]
         for name, plan in self.plans.items():
-            if [plan.output.field(edge).type for edge in EDGES] != [edge.type for edge in edges]:
+            if _in_utc(plan.output.field(EDGES[1]).type) != _in_utc(edges[1].type):
                 raise EngineError(
                     f"the windows of query {name!r} have edges of another type than those of "
                     "the board's first query; give all queries of a board times of one type"
@@ -368,6 +377,11 @@ class BoardPlan:
 
 
 @lru_cache(maxsize=16)
+def _in_utc(kind: pa.DataType) -> pa.DataType:
+    """The type with any zone replaced: it only decides how the same instants are shown."""
+    return pa.timestamp(kind.unit, "UTC") if pa.types.is_timestamp(kind) and kind.tz else kind
+
+
 def _unpacked_plan(packed: bytes) -> BoardPlan:
     return BoardPlan(*pickle.loads(packed))  # noqa: S301 - Spark itself sends functions like this
 
@@ -403,11 +417,6 @@ def check_window(query: Query, streaming: bool) -> None:
             "TimeWindow of integers over that column (time=, one unit counts as a millisecond), or "
             "use the embedded engine"
         )
-    if streaming and window.revise_ticks is not None:
-        raise EngineError(
-            "streams on Spark do not correct answers yet; leave out revise=, or use the embedded "
-            "engine"
-        )
     if not streaming or window.integer:
         return
     panes = window.panes
@@ -416,6 +425,7 @@ def check_window(query: Query, streaming: bool) -> None:
         ("slide", panes.slide),
         ("offset", panes.offset),
         ("lateness", window.lateness_ticks),
+        ("revise", window.revise_ticks or 0),
     ]
     for name, ticks in given:
         if ticks % 1_000:

@@ -89,7 +89,7 @@ def ranked_sql(session: Any, text: str, frames: Mapping[str, Any]) -> Any:
             f"{name}=..., not {given}"
         )
     frame = frames[name] if frames else session.table(name)
-    statement = read_statement(text, frame.schema.names)
+    statement = read_statement(text, frame.schema.names, not frame.isStreaming)
     whole = statement.query.time == WHOLE
     answers = ranked(at_once(frame) if whole else frame, statement.query)
     chosen = [F.col(_quoted(column)).alias(shown) for column, shown in statement.columns]
@@ -179,6 +179,11 @@ def _query_plan(
         )
     (is_streaming,) = streaming
     check_window(query, is_streaming)
+    if is_streaming and query.window.revise_ticks is not None and (shards or 1) > 1:
+        raise EngineError(
+            "a stream on Spark corrects answers in one shard only, because a late row comes to one "
+            "shard and changes the answers of all: leave out shards=, or revise="
+        )
     kinds = asked_changes("changes", changes)
     if total:
         _check_total(query, bool(kinds), is_streaming)

@@ -201,7 +201,8 @@ class Summariser:
             return
         watermark = reached_ms(self.board, self.names[0], watermark_ms) * self.plan.tick_ms
         pane = panes.of(self.source).pane_of(read.ticks)
-        late = panes.of(self.source).used(pane) & (pane < panes.pane_of(watermark))
+        late = panes.of(self.source).used(pane)
+        late &= pane < panes.pane_of(watermark - (window.revise_ticks or 0))
         if panes.since is not None:
             late &= read.ticks >= panes.since
         rows, names = np.flatnonzero(late), [] if self.board.alone else self.names

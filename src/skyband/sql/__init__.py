@@ -10,7 +10,7 @@ Imports ``embedded`` and the layers below it, and knows no algorithm; imported b
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from itertools import chain
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -49,10 +49,7 @@ def sql(text: str, /, **sources: Any) -> pa.Table:
 
 
 def query(text: str, /, **sources: Any) -> Query:
-    """The query that a statement becomes.
-
-    ``SELECT *`` keeps the other columns of the table if it is given, as for ``sb.sql``.
-    """
+    """The query that a statement becomes; of a given table, ``SELECT *`` keeps all columns."""
     from skyband.sql.statement import read_statement
 
     return bound(text, sources)[0].query if sources else read_statement(text).query
@@ -60,31 +57,24 @@ def query(text: str, /, **sources: Any) -> Query:
 
 def bound(text: str, sources: Mapping[str, Any]) -> tuple[Statement, Any]:
     """A statement for the columns of its source, and the source to be read."""
+    import pyarrow as pa
+
     from skyband.embedded.sources import batches_of, is_files, is_table
     from skyband.sql.statement import WHOLE, read_statement
 
     name = read_statement(text).table
     if list(sources) != [name]:
-        given = ", ".join(sources) or "none"
-        raise SchemaError(f"the statement reads table {name!r}; give {name}=..., not {given}")
+        raise SchemaError(f"the statement reads one table, {name!r}: give {name}=...")
     source = sources[name]
     batches = batches_of(source)
     first = next(batches, None)
     if not (is_table(source) or is_files(source)):
         source = batches if first is None else chain([first], batches)
-    statement = read_statement(text, None if first is None else first.column_names)
-    return statement, _at_once(source, WHOLE) if statement.query.time == WHOLE else source
-
-
-def _at_once(source: Any, time: str) -> Iterator[pa.Table]:
-    """A source with a time column that has one value."""
-    import numpy as np
-    import pyarrow as pa
-
-    from skyband.embedded.sources import batches_of
-
-    for batch in batches_of(source):
-        yield batch.append_column(time, pa.array(np.zeros(batch.num_rows, np.int64)))
+    statement = read_statement(text, None if first is None else first.column_names, True)
+    if statement.query.time == WHOLE:  # all rows have the same time
+        batches = batches_of(source)
+        source = (each.append_column(WHOLE, pa.repeat(0, len(each))) for each in batches)
+    return statement, source
 
 
 def answered(statement: Statement, table: pa.Table) -> pa.Table:

@@ -18,24 +18,18 @@ _SIGNS = {
     "LT": "<", "LTE": "<=", "GT": ">", "GTE": ">=", "And": "and", "Or": "or",
 }  # fmt: skip
 _FUNCTIONS = {"Abs": "abs", "Ln": "log", "Sqrt": "sqrt"}
-_HINTS = {
-    "Cast": "write times as text, such as '2026-01-01 00:00:00'",
-    "Like": "compare whole texts with = or IN",
-    "Log": "write LN for the natural logarithm",
-}
 _POSSIBLE = (
-    "possible are columns, constants, + - * /, ABS, LN and SQRT, and in a condition = <> < <= > >=,"
-    " BETWEEN, IN, IS NULL, AND, OR and NOT"
+    "possible are columns, numbers, texts (also for times), + - * /, ABS, SQRT and LN (the natural "
+    "logarithm), and in a condition = <> < <= > >=, BETWEEN, IN, IS NULL, AND, OR and NOT"
 )
 
 
 @dataclass(frozen=True)
 class Scalar:
-    """A value of each row: a column, or an expression over columns."""
+    """A value of each row: an expression over columns, or one column."""
 
     text: str
     column: str | None = None
-    """The name of the column, if it is one."""
 
     @property
     def inside(self) -> str:
@@ -46,11 +40,6 @@ class Scalar:
         word = self.column.lower() in ("and", "or", "not", "in", "is", "true", "false", "null")
         return self.column if plain and not word else f"`{self.column}`"
 
-    @property
-    def measure(self) -> str:
-        """As the score or the weight of a query."""
-        return self.text if self.column is None else self.column
-
 
 class Translator:
     """Writes expressions of a statement in Skyband's words; ``scope`` resolves columns."""
@@ -60,7 +49,7 @@ class Translator:
         self.scope = scope
 
     def scalar(self, node: Any) -> Scalar:
-        """A column or an arithmetic expression."""
+        """An arithmetic expression."""
         while type(node).__name__ == "Paren":
             node = node.this
         if type(node).__name__ == "Column":
@@ -107,5 +96,4 @@ class Translator:
             listed = ", ".join(map(self._written, node.expressions))
             return f"{self._written(node.this)} in ({listed})"
         name = node.this if kind == "Anonymous" else kind.upper()
-        hint = f"; {_HINTS[kind]}" if kind in _HINTS else ""
-        raise self.text.problem(node, f"{name} cannot stand here{hint}; {_POSSIBLE}")
+        raise self.text.problem(node, f"{name} cannot stand here; {_POSSIBLE}")

@@ -1,20 +1,14 @@
-"""The text of a statement: its syntax tree, and the places that messages name.
-
-``sqlglot`` parses it, except for what it does not know: ``TABLE`` in front of a table, and
-``SKYLINE OF ...`` at the end.
-"""
+"""The text of a statement: its syntax tree, and the places that messages name."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import Any
 
-from skyband.errors import EngineError, QueryError, SkybandError, how_to_install
+from skyband.errors import EngineError, QueryError, how_to_install
 
 __all__ = ["SqlText"]
-
-_SHOWN = 40
-"""Letters of the statement that a message shows."""
 
 
 class SqlText:
@@ -28,8 +22,9 @@ class SqlText:
         glot, self.dialect = _sqlglot()
         try:
             self.tokens = self.dialect.tokenize(text)
+            self.keywords = {each.text.upper() for each in self.tokens}
             words, wishes = self._split()
-            found = [each for each in self._parsed(words) if each is not None]
+            found = [each for each in self.dialect.parser().parse(words, text) if each is not None]
             self.skyline = self._skyline(wishes)
         except glot.errors.ParseError as problem:
             where = problem.errors[0] if problem.errors else {}
@@ -41,11 +36,18 @@ class SqlText:
             raise QueryError(f"SQL: a text or a name has no end: {problem}") from None
         if len(found) != 1:
             raise QueryError(f"give one SELECT statement, not {len(found) or 'an empty text'}")
-        self.statement: Any = found[0]
+        self.statement, self.words = found[0], words
 
-    def problem(
-        self, where: Any, message: str, error: type[SkybandError] = QueryError
-    ) -> SkybandError:
+    def check_whole(self) -> None:
+        """Refuse what the parser passed over or made up, such as one of two commas."""
+        text = self.statement.sql(dialect=self.dialect, comments=False)
+        given, read = (_words(each) for each in (self.words, self.dialect.tokenize(text)))
+        lost, more = given - read, read - given
+        if lost or set(more) - {"AS", "NULLS", "FIRST", "LAST"}:
+            where = (each for each in self.words if set(_words([each])) & set(lost))
+            raise self.problem(next(where, self.statement), f"this reads as {text}; write it so")
+
+    def problem(self, where: Any, message: str, error: Any = QueryError) -> Any:
         """An error at a node of the tree, a token, or the first token with a text."""
         if isinstance(where, str):
             word = where.upper()
@@ -58,33 +60,24 @@ class SqlText:
         offset = min(places, default=0)
         line = self.text.count("\n", 0, offset) + 1
         column = offset - self.text.rfind("\n", 0, offset)
-        rest = " ".join(self.text[offset : offset + 2 * _SHOWN].split())
-        shown = rest if len(rest) <= _SHOWN else f"{rest[:_SHOWN]}..."
+        rest = " ".join(self.text[offset : offset + 80].split())
+        shown = rest if len(rest) <= 40 else f"{rest[:40]}..."
         return error(f"SQL, line {line}, column {column}, at {shown!r}: {message}")
 
-    def has_word(self, word: str) -> bool:
-        """Whether a keyword stands in the statement."""
-        return any(each.text.upper() == word for each in self.tokens)
-
-    def _parsed(self, tokens: list[Any]) -> list[Any]:
-        return list(self.dialect.parser().parse(tokens, self.text))
-
     def _split(self) -> tuple[list[Any], list[Any]]:
-        """The words that sqlglot reads, and those after SKYLINE OF."""
+        """The words that sqlglot knows, and those after SKYLINE OF, which it does not."""
         texts = [each.text.upper() for each in self.tokens]
         while texts and texts[-1] == ";":
             texts.pop()
-        end, skyline = len(texts), list[Any]()
-        for i in range(end - 1):
-            if texts[i : i + 2] == ["SKYLINE", "OF"]:
-                end, skyline = i, [*self.tokens[i + 2 : end], self.tokens[i]]
-                break
+        marks = [i for i in range(len(texts)) if texts[i : i + 2] == ["SKYLINE", "OF"]]
+        end = min(marks, default=len(texts))
         words = []
         for i in range(end):
-            named = texts[i] == "TABLE" and texts[i + 1 : i + 2] not in ([], [","], [")"])
-            if not (named and texts[i - 1] in ("(", ",", "=>", "FROM")):
+            last = [*texts, ")"][i + 1] in (",", ")")
+            named = texts[i] == "TABLE" and texts[i - 1] in ("(", ",", "=>", "FROM") and not last
+            if not (named or (texts[i] == "ASC" and last)):
                 words.append(self.tokens[i])
-        return words, skyline
+        return words, [*self.tokens[end + 2 : len(texts)], *self.tokens[end : len(texts)][:1]]
 
     def _skyline(self, tokens: list[Any]) -> list[tuple[Any, str]]:
         """The expressions after SKYLINE OF, and what is preferred of each."""
@@ -95,11 +88,16 @@ class SqlText:
                 part.append(each)
                 continue
             if len(part) < 2 or part[-1].text.upper() not in ("MIN", "MAX", "DIFF"):
-                where = part[-1] if part else each
-                raise self.problem(where, "SKYLINE OF takes columns, each with MIN, MAX or DIFF")
-            found.append((self._parsed(part[:-1])[0], part[-1].text.lower()))
+                raise self.problem([each, *part][-1], "give columns, each with MIN, MAX or DIFF")
+            (node,) = self.dialect.parser().parse(part[:-1], self.text)
+            found.append((node, part[-1].text.lower()))
             part = []
         return found
+
+
+def _words(tokens: list[Any]) -> Counter[str]:
+    texts = " ".join(each.text for each in tokens).upper().replace("<>", "!=").replace(":=", "=>")
+    return Counter(texts.split())
 
 
 def _sqlglot() -> tuple[Any, Any]:

@@ -18,7 +18,7 @@ def choose(query: TopK) -> str:
     (docs/internals/decisions/0006-pabf-levels.md), so an approximate answer would save no time.
     """
     if query.ties == "all" and query.window.sort == "sized":
-        return ALL_TIES
+        return ALL_TIES[query.distinct is not None]
     if query.distinct is not None:
         return algorithm_for(query.distinct, query.window.sort)
     return "skyband" if query.window.sort == "sized" else query.window.sort

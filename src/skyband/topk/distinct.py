@@ -15,9 +15,9 @@ import pyarrow as pa
 
 from skyband.arrays import Hashes, Ints
 from skyband.contract.rows import Rows, Windows
-from skyband.contract.runs import Part
+from skyband.contract.runs import Part, Runs
 from skyband.data.keys import best_of_each, hash_array, shards_of
-from skyband.data.order import id_ranks, scores_of
+from skyband.data.order import id_ranks, scores_of, sortable
 from skyband.kernels.borrow import frozen
 from skyband.topk.base import TopKSynopsis
 from skyband.topk.kernels.distinct import GroupWindows
@@ -58,6 +58,23 @@ class DistinctTopK(TopKSynopsis):
         hashes = hash_array(rows.batch.column(self.query.id))
         return hashes if rows.index is None else hashes[rows.index]
 
+    def summarise(self, rows: Rows) -> Runs:
+        hashes, kept = self.ids(rows), map(rows.arrow, self.query.keep)
+        key = sortable(rows.numpy(self.query.score), self.query.largest)
+        keys = self._rule(key, rows.tie)
+        positions, offsets = best_of_each(hashes, keys, kept, rows.offsets)
+        columns: dict[str, Any] = {
+            "key": key[positions],
+            "tie": rows.tie[positions],
+            "hash": hashes[positions],
+        }
+        columns |= {f"shown:{name}": rows.take(name, positions) for name in self._payload}
+        return rows.runs({"rows": Part(offsets, columns)})
+
+    def combine(self, runs: Runs) -> Runs:
+        runs = runs.united()
+        return runs.with_parts(rows=self.united(runs.parts["rows"]))
+
     def position_in(self, part: Part, key: Sequence[pa.Array]) -> tuple[int, Any, int] | None:
         """The position of an id among rows of one group, one per id, in any order."""
         if not len(part):
@@ -67,14 +84,17 @@ class DistinctTopK(TopKSynopsis):
             return None
         keys, ties = part["key"], part["tie"]
         mine, own = keys[at[0]], ties[at[0]]
-        better = (keys > mine) | ((keys == mine) & (ties > own))
+        better = keys > mine
+        kind = self.output().field(self.query.score).type
+        value = scores_of(keys[at[:1]], kind, self.query.largest)[0].as_py()
+        if self.query.tied_by is not None:
+            return int(better.sum()) + 1, value, len(part)
+        better |= (keys == mine) & (ties > own)
         tied = np.flatnonzero((keys == mine) & (ties == own))
         some = part.rows(tied, np.array([0, len(tied)]))
         ids = some.columns.get(f"shown:{self.query.id}")
         order = np.argsort(id_ranks(ids), kind="stable") if ids is not None else np.zeros(1, int)
         place = int(np.flatnonzero(tied[order] == at[0])[0])
-        kind = self.output().field(self.query.score).type
-        value = scores_of(keys[at[:1]], kind, self.query.largest)[0].as_py()
         return int(better.sum()) + place + 1, value, len(part)
 
     def united(self, part: Part) -> Part:

@@ -51,10 +51,15 @@ class _Ids(Accumulated, TopKSynopsis):
         part = part.rows(rows, offsets)
         return part if latest else self._first_ids(part, rank[rows])
 
-    def _first_ids(self, part: Part, rank: Ints) -> Part:
+    def _first_ids(self, part: Part, rank: Ints, answered: bool = False) -> Part:
         """The best k rows of each run, best first, if there is one row per id."""
-        some = select_runs(rank, part["tie"], part.offsets, self.query.k, True)
-        return self._first_in_order(part.rows(*some))
+        tie = part["tie"] if self.most is None else np.zeros(len(part), np.int64)
+        some = part.rows(*select_runs(rank, tie, part.offsets, self.query.k, True))
+        return self._first_in_order(some) if self.most is None or answered else some
+
+    def _settled(self, part: Part) -> Part:
+        """If ties are shown, all are kept: an id that was cut may come again."""
+        return part if self.most is not None else super()._settled(part)
 
     def _rank(self, part: Part) -> Ints:
         """Integers in the order of the rows of each run, greater is better; times break ties."""
@@ -66,10 +71,10 @@ class _Ids(Accumulated, TopKSynopsis):
 
     def read(self, kept: Runs, end: int) -> Runs:
         live = super().read(kept, end)
-        if self.query.distinct == "best" or not len(live):
+        if (self.query.distinct == "best" and self.most is None) or not len(live):
             return live
         part = live.parts["rows"]
-        return live.with_parts(rows=self._first_ids(part, self._rank(part)))
+        return live.with_parts(rows=self._first_ids(part, self._rank(part), answered=True))
 
 
 class LandmarkIds(_Ids):

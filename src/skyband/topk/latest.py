@@ -9,11 +9,10 @@ import numpy as np
 import pyarrow as pa
 
 from skyband.arrays import Array, Codes, Hashes, Ints, Saved, State, grown
-from skyband.contract.rows import Rows, Windows
+from skyband.contract.rows import Windows
 from skyband.contract.runs import Part, Runs, offsets_of, run_starts
 from skyband.data.flat_state import Form, admitted, require
-from skyband.data.keys import KeyIndex, best_of_each, hash_array, owned_keys
-from skyband.data.order import sortable
+from skyband.data.keys import KeyIndex, hash_array, owned_keys
 from skyband.data.packing import prefixed, under
 from skyband.data.retained_rows import RetainedRows
 from skyband.kernels.borrow import frozen
@@ -62,25 +61,6 @@ class LatestTopK(DistinctTopK):
 
     def _rule(self, key: Ints, tie: Ints) -> tuple[Ints, Ints]:
         return tie, key
-
-    # Rows -------------------------------------------------------------------------------------
-
-    def summarise(self, rows: Rows) -> Runs:
-        hashes, kept = self.ids(rows), map(rows.arrow, self.query.keep)
-        key = sortable(rows.numpy(self.query.score), self.query.largest)
-        keys = self._rule(key, rows.tie)
-        positions, offsets = best_of_each(hashes, keys, kept, rows.offsets)
-        columns: dict[str, Any] = {
-            "key": key[positions],
-            "tie": rows.tie[positions],
-            "hash": hashes[positions],
-        }
-        columns |= {f"shown:{name}": rows.take(name, positions) for name in self._payload}
-        return rows.runs({"rows": Part(offsets, columns)})
-
-    def combine(self, runs: Runs) -> Runs:
-        runs = runs.united()
-        return runs.with_parts(rows=self.united(runs.parts["rows"]))
 
     # Panes ------------------------------------------------------------------------------------
 

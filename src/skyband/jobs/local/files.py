@@ -33,7 +33,6 @@ from skyband.embedded.formats import ParquetFile, kind_of
 from skyband.embedded.read_ahead import Load, read_ahead
 from skyband.embedded.sources import ReadSettings, format_of
 from skyband.embedded.text_files import blocks, ending_of, read_json, text_of
-from skyband.engine.session import thread_count
 from skyband.errors import EngineError, QueryError, SchemaError
 from skyband.jobs.job import JobSection
 from skyband.jobs.local.source import ColumnChoice, LocalSource, Place, SourceNeeds
@@ -131,7 +130,7 @@ class FileSource(LocalSource):
         """Told once what the queries need."""
         self._readers = readers
         if not self.chosen.columns:
-            self._reading = ReadSettings(readers.needed, thread_count(None))
+            self._reading = ReadSettings(readers.needed, self._world.readers())
 
     def take(self, place: Place, last: bool) -> tuple[pa.Table, Place] | None:
         """The next batch: at most ``rows_per_batch`` rows of one lot."""
@@ -219,15 +218,23 @@ class FileSource(LocalSource):
                 yield file, partial(_raise, SchemaError(self.lots.refused[name].reason))
                 continue
             try:
-                now = self._world.state(Path(name))
-                if now != [size, changed]:
-                    self._changed(name, now)
-                for load in self._world.table_file(Path(name), self.delimiter).loads(
-                    self._reading.needed
-                ):
-                    yield file, load
+                self._check(name, [size, changed])
+                opened_file = self._world.table_file(Path(name), self.delimiter)
+                for load in opened_file.loads(self._reading.needed):
+                    yield file, partial(self._checked, name, [size, changed], load)
             except (SchemaError, _ReplacedError, EngineError) as problem:
                 yield file, partial(_raise, problem)
+
+    def _checked(self, name: str, state: list[int], load: Load) -> pa.Table:
+        """A batch of a file that was not replaced before it was read."""
+        table = load()
+        self._check(name, state)
+        return table
+
+    def _check(self, name: str, state: list[int]) -> None:
+        now = self._world.state(Path(name))
+        if now != state:
+            self._changed(name, now)
 
     def _changed(self, name: str, now: list[int] | None) -> None:
         """Raise what is due for a file that is not as it was when it was found."""
@@ -296,7 +303,7 @@ class FileSource(LocalSource):
         self, lot: int, file: int, given: int, problem: SchemaError
     ) -> Iterator[FilePiece]:
         """The pieces of a file that cannot be read at once, after the records that were."""
-        name = self.lots.files[lot][file][0]
+        name, *state = self.lots.files[lot][file]
         pieces: list[FilePiece] = []
         if name not in self.lots.refused and kind_of(Path(name)) in ("csv", "json"):
             try:
@@ -306,7 +313,8 @@ class FileSource(LocalSource):
                     for table, texts in _records_of(Path(name), kinds, self.delimiter, self._world)
                 )
                 pieces = list(self._fitted(lot, file, list(found)))
-            except (SchemaError, pa.ArrowException, OSError, ValueError, KeyError) as other:
+                self._check(name, state)
+            except (SchemaError, pa.ArrowException, ValueError, KeyError) as other:
                 problem = other if isinstance(other, SchemaError) else problem
         if not pieces:
             if name not in self.lots.refused:
@@ -607,9 +615,7 @@ class _Lots:
 
 def _lines(path: Path, world: World) -> list[Any]:
     """The JSON lines of a file; one that a crash cut off is removed from it."""
-    if not world.exists(path):
-        return []
-    content = world.read(path)
+    content = world.read_safely(path)
     whole = content[: content.rfind(b"\n") + 1]
     if len(whole) < len(content):
         with named(path), world.open(path, "a") as file:

@@ -56,7 +56,7 @@ from skyband.jobs.report import Report, changed_lines
 from skyband.jobs.sinks.base import Sink, TableRows, written
 from skyband.jobs.sinks.files import letters_sink, sink_of
 from skyband.jobs.stopping import Stop
-from skyband.jobs.world import MACHINE, World
+from skyband.jobs.world import MACHINE, World, clear_errors
 from skyband.kernels.notice import clock
 from skyband.window import CountWindow, parse_duration
 
@@ -187,16 +187,20 @@ class LocalJob:
         self.inbox = inbox or Inbox()
         self.keys = PostKeys(world=world)
         fingerprints = {name: query.fingerprint for name, query in job.queries.items()}
-        self.checkpoint = Checkpoint(
-            job.checkpoint, job.name, fingerprints, job.reads, job.columns, world
-        )
+        with clear_errors():
+            self.checkpoint = Checkpoint(
+                job.checkpoint, job.name, fingerprints, job.reads, job.columns, world
+            )
         try:
-            self._begin(sources)
+            with clear_errors():
+                self._begin(sources)
         except BaseException:
             self.close()
             raise
 
     sources: Mapping[str, LocalSource] = {}
+    idle = False
+    """Whether all there is was read."""
 
     def _begin(self, sources: Mapping[str, LocalSource] | None) -> None:
         job = self.job
@@ -249,28 +253,37 @@ class LocalJob:
     def steps(self, stopped: Callable[[], bool]) -> Generator[JobProgress, None, None]:
         """Work batch by batch until all is read, or until ``stopped``."""
         try:
-            yield from self.replay()
-            once = bool(self.job.trigger.get("once")) and len(self._reading) == len(self.sources)
-            while not stopped() or not self.inbox.quiet:
-                began = self.world.monotonic()
-                if self._next(once):
-                    yield self.progress
-                elif once:
-                    self._close()
-                    yield self.progress
-                    break
-                else:
-                    self._wait(began, stopped)
-            self._settle()
-            self._save()
+            with clear_errors():
+                yield from self._steps(stopped)
         finally:
             self.close()
+
+    def _steps(self, stopped: Callable[[], bool]) -> Generator[JobProgress, None, None]:
+        yield from self.replay()
+        once = bool(self.job.trigger.get("once")) and len(self._reading) == len(self.sources)
+        while not stopped() or not self.inbox.quiet:
+            began = self.world.monotonic()
+            self.idle = not self._next(once)
+            if not self.idle:
+                yield self.progress
+            elif once:
+                self._close()
+                yield self.progress
+                break
+            else:
+                self._wait(began, stopped)
+        self._settle()
+        self._save()
 
     def replay(self) -> Generator[JobProgress, None, None]:
         """Apply the batches again that were entered since the last snapshot; called once."""
         if self._replayed:
             return
         self._replayed = True
+        with clear_errors():
+            yield from self._replay()
+
+    def _replay(self) -> Generator[JobProgress, None, None]:
         batches = self.checkpoint.batches(self.batch)
         for sink in (*self.sinks.values(), *([self.letters] if self.letters else [])):
             sink.open(self.checkpoint.run)

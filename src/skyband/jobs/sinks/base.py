@@ -12,12 +12,13 @@ from urllib.parse import quote
 
 import pyarrow as pa
 
+from skyband.answers.tables import last_revisions
 from skyband.data.json_text import json_text
 from skyband.engine.intake import ValueTest
 from skyband.errors import EngineError, SkybandError
 from skyband.query.base import REVISION
 
-__all__ = ["Sink", "SinkRows", "TableRows", "last_revisions", "messages_of", "written"]
+__all__ = ["Sink", "SinkRows", "TableRows", "messages_of", "written"]
 
 _PLAIN = '[]", '
 """Characters of a group that a key holds as they are, besides letters and digits."""
@@ -53,15 +54,6 @@ class TableRows:
         """The rows, table by table."""
         for table in self._tables:
             yield table if table.schema == self.schema else table.cast(self.schema)
-
-
-def last_revisions(table: pa.Table) -> pa.Table:
-    """The rows of each window in its last revision."""
-    last = table.group_by("window_end").aggregate([(REVISION, "max")])
-    ends, revisions = (last[name].to_pylist() for name in ("window_end", f"{REVISION}_max"))
-    newest = dict(zip(ends, revisions, strict=True))
-    pairs = zip(table["window_end"].to_pylist(), table[REVISION].to_pylist(), strict=True)
-    return table.filter(pa.array([newest[end] == revision for end, revision in pairs], pa.bool_()))
 
 
 def messages_of(

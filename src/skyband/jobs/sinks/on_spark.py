@@ -15,6 +15,7 @@ from skyband.errors import EngineError
 from skyband.jobs.job import JobSection
 from skyband.jobs.places import folder_of
 from skyband.jobs.spark.batches import SparkRows
+from skyband.query.base import REVISION
 from skyband.spark.ranking import spark_schema
 from skyband.spark.sessions import first_line
 
@@ -100,6 +101,9 @@ class Table:
         if not rows:
             return
         frame = rows.frame()
+        if self.revises:  # a batch may correct a window that it answers
+            last = frame.groupBy(_END).agg(F.max(REVISION).alias(REVISION))
+            frame = frame.join(last, [_END, REVISION], "left_semi")
         session = frame.sparkSession
         if not self._ready:
             self._prepare(session, rows.schema)

@@ -28,10 +28,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from skyband.answers.tables import last_revisions
 from skyband.errors import EngineError
 from skyband.jobs.limits import NO_NUL, SIGNED, YEARS, writable
 from skyband.jobs.places import check_table, dsn_of
-from skyband.jobs.sinks.base import SinkRows, last_revisions
+from skyband.jobs.sinks.base import SinkRows
 from skyband.jobs.world import MACHINE, World
 from skyband.query.base import REVISION
 

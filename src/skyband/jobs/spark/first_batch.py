@@ -143,6 +143,8 @@ def job_split(job: Job, session: Any = None) -> ShardChoice:
     """How the state of a job is split, and why: as it says, as it was started, or as it needs."""
     if job.shards is not None:
         return ShardChoice(job.shards, "as the job says")
+    if any(query.window.revise_ticks is not None for query in job.queries.values()):
+        return ShardChoice(1, "because late rows correct answers (revise)")
     recorded = recorded_shards(job.checkpoint, session)
     if recorded is not None:
         return ShardChoice(recorded, "as its checkpoint was started")

@@ -19,6 +19,7 @@ const HIDDEN = new Set(["window_start", "window_end", "revision", "rank", "count
 const ROW = 32; // height of a row, as in the style sheet
 const COLOURS = 20; // as many as the style sheet has
 const LEAST = 400; // width of a card beside others
+const BROAD = 740; // and with its chart beside its ranking
 const GAP = 18; // between cards, as in the style sheet
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 const place = new URLSearchParams(location.hash.slice(1));
@@ -148,24 +149,24 @@ const pen = document.createElement("canvas").getContext("2d");
 const FONTS = { row: `15px ${getComputedStyle(document.body).fontFamily}` };
 FONTS.chart = FONTS.row.replace("15", "11");
 
-function cut(name, room, font, ends) {
+function cut(name, room, font, [ends, at]) {
   // What does not fit is left out where names are alike.
   pen.font = font;
   const wide = (text) => pen.measureText(text).width;
   if (wide(name) <= room) return name;
   const letters = [...name], part = (from, to) => letters.slice(from, to).join("");
   for (let most = Math.min(letters.length - 1, Math.ceil((letters.length * room) / wide(name))); ; most--) {
-    const head = ends === "both" ? most >> 1 : 0;
-    const text = ends === "start" ? `${part(0, most)}…` : `${part(0, head)}…${part(head - most)}`;
+    const head = ends === "both" || letters.length - at > most ? most >> 1 : 0;
+    const text = ends === "start" ? `${part(0, most)}…` : `${head && at ? "…" : ""}${part(at, at + head)}…${part(head - most)}`;
     if (most <= 1 || wide(text) <= room) return text;
   }
 }
 
 function telling(names) {
   const same = (at) => { let n = 0; while (n < 200 && n < names[0].length && names.every((name) => name.at(at(n)) === names[0].at(at(n)))) n++; return n; };
-  if (names.length < 2) return "both";
+  if (names.length < 2) return ["both", 0];
   const [head, tail] = [same((n) => n), same((n) => -1 - n)];
-  return head > tail ? "end" : tail > head ? "start" : "both";
+  return head > tail ? ["end", head] : [tail > head ? "start" : "both", 0];
 }
 
 function promise(answer, rows, { value, units }) {
@@ -184,20 +185,23 @@ function promise(answer, rows, { value, units }) {
 // A card ---
 
 class Card {
+  answers = []; // oldest first
+  known = new Set();
+  lines = []; // of the table; they stay and change what they say
+  places = new Map(); // where a key stands in them
+  ends = []; // the names at the ends of the lines in the chart
+  paths = new Map(); // the lines themselves, by key
+  points = new Map();
+  arrivals = []; // when the last answers came, to see how fast they come
+  drawnAt = -Infinity;
+  chartedAt = -Infinity;
+  seen = true; // whether the card is in sight
+  group = null;
+  width = 0; // of the drawing
+  height = 0;
+
   constructor(query) {
     this.query = query;
-    this.answers = []; // oldest first
-    this.known = new Set();
-    this.lines = []; // of the table; they stay and change what they say
-    this.places = new Map(); // where a key stands in them
-    this.ends = []; // the names at the ends of the lines in the chart
-    this.paths = new Map(); // the lines themselves, by key
-    this.points = new Map();
-    this.arrivals = []; // when the last answers came, to see how fast they come
-    this.drawnAt = this.chartedAt = -Infinity;
-    this.seen = true; // whether the card is in sight
-    this.group = null;
-    this.width = this.height = 0; // of the drawing
     const given = place.get(`group.${query.name}`);
     if (given) try { this.group = JSON.parse(given); } catch { this.group = null; }
     this.build();
@@ -207,14 +211,12 @@ class Card {
     const { query } = this;
     const element = this.element = $("card").content.firstElementChild.cloneNode(true), find = (part) => element.querySelector(part);
     for (const part of ["total", "rate", "spark", "facts", "caption", "list", "ghosts", "body", "full", "drawing", "chart", "empty", "time"]) this[part] = find(`.${part}`);
-    this.weighed = query.spec.weight && !query.spec.aggregate ? query.spec.weight : "rows";
     find("h2").id = `q-${view.cards.length}`;
     element.setAttribute("aria-labelledby", find("h2").id);
-    for (const [part, text] of [["h2", query.title], [".asks", query.asks], [".weighed", `${this.weighed} in the window`], ["caption", query.title]]) find(part).append(text);
+    for (const [part, text] of [["h2", query.title], [".asks", query.asks], [".weighed", `${query.total_of} in the window${query.by.length && query.window.kind !== "count" ? `, every ${query.by.join(", ")}` : ""}`], ["caption", query.title]]) find(part).append(text);
     if (query.by.length) find("header").append(this.picker());
     if (query.positions) find("header").append(this.finder());
-    const value = query.spec.weight && query.value === "count" ? `sum of ${query.spec.weight}` : query.value || "Value";
-    this.heads = query.ranked ? ["Rank", "Change", query.key.join(", ") || "Row", value] : query.columns.slice(2);
+    this.heads = query.ranked ? ["Rank", "Change", query.key.join(", ") || "Row", query.heading] : query.columns.slice(2);
     find("thead tr").append(...this.heads.map((name) => make("th", { scope: "col", role: "columnheader" }, name)));
     const shown = new Set([...query.key, ...query.by, query.value, "window_start", "window_end", "revision", "rank", "error", query.spec.time, "count"]);
     this.beside = query.columns.filter((name) => !shown.has(name));
@@ -310,11 +312,13 @@ class Card {
     this.askedAt = performance.now();
     if (!text) { write(this.stands, ""); return; }
     const listed = (values) => (values.length === 1 ? String(values[0]) : JSON.stringify(values));
-    const wanted = new URLSearchParams({ id: listed(query.key.length === 1 ? [text] : text.split(" · ")) });
+    const parts = query.key.length === 1 ? [text] : text.split(" · ");
+    if (parts.length !== query.key.length) { write(this.stands, `write it as ${query.key.join(" · ")}`); return; }
+    const wanted = new URLSearchParams({ id: listed(parts) });
     if (this.group) wanted.set("group", listed(query.by.map((name) => this.group[name])));
     const reply = await fetch(`/api/position/${encodeURIComponent(query.name)}?${wanted}`).catch(() => null);
     const told = reply ? await reply.json() : { error: "the service cannot be reached" };
-    if (this.wanted.value.trim() !== text) return; // another one was asked meanwhile
+    if (this.wanted.value.trim() !== text) return;
     write(this.stands, reply?.ok ? `${number(told.rank)} of ${number(told.of)}, with ${this.text(query.value, told.value)}`
       : reply?.status === 404 ? "not in the window" : told.error);
   }
@@ -328,7 +332,7 @@ class Card {
     answer.order = order(answer.end);
     answer.only = alone.length ? JSON.stringify(alone) : null;
     if (this.known.has(mark)) {
-      // A window that was corrected takes the place of what was said of it before.
+      // A window that was corrected takes its place.
       const at = answer.revision ? this.answers.findIndex((each) => each.order === answer.order) : -1;
       if (at >= 0 && answer.revision > (this.answers[at].revision || 0)) this.answers[at] = answer;
       return;
@@ -354,7 +358,6 @@ class Card {
   }
 
   get kept() {
-    // The service keeps more than are loaded here.
     const counts = this.group && this.query.window.kind === "count" ? {} : view.status?.windows || {};
     return Math.max(counts[this.query.name] || 0, this.visible().length);
   }
@@ -392,7 +395,6 @@ class Card {
   }
 
   shownRows(answer) {
-    // The chart reads the same answers again and again, so their keys are kept.
     const group = this.group ? label(this.group) : "";
     if (!answer.kept || answer.kept.group !== group) answer.kept = { group, rows: this.keyed(this.mine(answer.rows)) };
     return answer.kept.rows;
@@ -468,7 +470,7 @@ class Card {
   fillPicker() {
     const groups = this.groups();
     this.group ??= groups[0]?.group;
-    const unit = this.query.units.count || (this.weighed === "rows" || !this.query.spec.item ? "rows" : "");
+    const unit = this.query.units.count || (this.query.total_of === "rows" || !this.query.spec.item ? "rows" : "");
     const texts = groups.slice(0, 500).map(({ name, size }) => `${name} · ${number(size, false, unit)}`);
     if (texts.join() !== this.listed) this.choices.replaceChildren(...texts.map((text, i) => make("option", { value: groups[i].name, label: text })));
     this.listed = texts.join();
@@ -476,7 +478,7 @@ class Card {
   }
 
   header(answer, rows) {
-    const unit = this.weighed === "rows" ? "" : this.query.units[this.query.value];
+    const unit = this.query.total_of === "rows" ? "" : this.query.units[this.query.value];
     write(this.total, number(answer.total, false, unit));
     write(this.rate, this.perTime(answer, unit));
     const [kind, words] = promise(answer, rows, this.query);
@@ -500,7 +502,7 @@ class Card {
   sparkline(shown) {
     const answer = shown[shown.length - 1];
     this.total.title = answer.total === null ? "not known on this engine"
-      : `${number(answer.total, true)} ${this.weighed} in the window`;
+      : `${number(answer.total, true)} ${this.query.total_of} in the window`;
     this.time.dateTime = String(answer.end);
     const totals = shown.filter((each) => each.total !== null).map((each) => Number(each.total));
     const most = Math.max(...totals, 1e-9);
@@ -536,13 +538,13 @@ class Card {
     this.full.hidden = true;
     const gone = [...before].filter(([key]) => !this.places.has(key));
     if (moving && gone.length <= before.size / 2) for (const [key, place] of gone) this.fade(key, place);
-    if (held) { // the focus goes with the row
+    if (held) {
       const now = lines[this.places.get(heldKey)] || (lines.includes(held) ? held : lines[0]);
       if (now && now !== held) this.rove(now.tr);
       if (now) light(now.id);
     } else if (lines.length && !lines.some((line) => line.tr.tabIndex === 0)) lines[0].tr.tabIndex = 0;
     // The list keeps its height when there are fewer rows for a while.
-    const tallest = Math.max(Math.min(this.tallest || 0, query.spec.k || 0), rows.length);
+    const tallest = Math.max(Math.min(this.tallest || 0, query.spec.k || 0), rows.length, 1);
     if (tallest !== this.tallest) this.list.style.minHeight = `${tallest * ROW}px`;
     this.tallest = tallest;
   }
@@ -569,7 +571,7 @@ class Card {
       line.dot.style.background = colour(id);
     }
     write(line.rank, String(row.rank));
-    this.room ??= line.name.clientWidth - 28; // the space around, and the dot
+    this.room ??= line.name.clientWidth - 30; // the space around, and the dot
     line.short = cut(key, this.room * (this.beside.length ? 0.6 : 1), FONTS.row, this.apart);
     write(line.text, line.short);
     line.name.ariaLabel = line.short === key ? null : key;
@@ -636,9 +638,10 @@ class Card {
   }
 
   bump(windows) {
-    const { chart, width: wide } = this;
+    const { chart } = this;
     this.drawing.hidden = windows.length < 2;
-    if (!wide || windows.length < 2) { this.noChart(); return; }
+    const wide = this.width ||= this.drawing.clientWidth;
+    if (wide < 60 || windows.length < 2) { this.noChart(); return; }
     const k = Math.max(...windows.map((each) => this.shownRows(each).reduce((most, { row }) => Math.max(most, row.rank), 0)), 2);
     const last = this.shownRows(windows[windows.length - 1]), least = (k - 1) * (k > 12 ? 12 : 15) + 28;
     this.drawing.style.minHeight = `${least}px`;
@@ -724,7 +727,7 @@ class Card {
       this.frame = { grid: draw("g"), area: draw("path", { class: "area" }), stairs: draw("path", { class: "stairs" }), points: draw("g") };
       chart.replaceChildren(this.frame.grid, this.frame.area, this.frame.stairs, this.frame.points);
     }
-    const axis = (name, wish) => `${name}${/^(bytes)?$/.test(query.units[name] || "") ? "" : `, ${query.units[name]}`}: ${wish === "min" ? "lower" : "higher"} is better`;
+    const axis = (name, wish) => `${name}${/^(bytes)?$/.test(query.units[name] || "") || name.endsWith(query.units[name]) ? "" : `, ${query.units[name]}`}: ${wish === "min" ? "lower" : "higher"} is better`;
     const ticks = JSON.stringify([wide, high, x.ticks, y.ticks, x.ticks.map(x), y.ticks.map(y)]);
     if (ticks !== this.frame.ticks) this.frame.grid.replaceChildren(
       ...x.ticks.flatMap((tick) => [draw("line", { class: "grid", x1: x(tick), x2: x(tick), y1: box.top, y2: box.bottom }),
@@ -829,7 +832,7 @@ class Card {
       if (typeof value === "string" && /^[=+\-@\t\r]/.test(text) && !/^-?\d+$/.test(text)) text = `'${text}`;
       return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
     };
-    const rows = this.last ? this.mine(this.last.rows) : []; // shown is null while a new picture is due
+    const rows = this.last ? this.mine(this.last.rows) : [];
     return [this.query.columns, ...rows.map((row) => this.query.columns.map((name) => row[name]))].map((cells) => cells.map(quote).join(",")).join("\r\n") + "\r\n";
   }
 
@@ -922,10 +925,10 @@ function arrange() {
     let full = size(line[0]);
     while (rest.length && full + size(rest[0]) <= most) { full += size(rest[0]); line.push(rest.shift()); }
     left -= full;
+    const width = (card) => (wide / full) * size(card) - GAP, broad = line.every((card) => width(card) > BROAD);
     for (const card of line) {
-      const part = (wide / full) * size(card) - GAP;
-      card.element.style.flexBasis = `${part - 0.02}px`;
-      card.element.classList.toggle("broad", part > 740);
+      card.element.style.flexBasis = `${width(card) - 0.02}px`;
+      card.element.classList.toggle("broad", broad); // the chart beside the ranking
     }
   }
 }
@@ -934,7 +937,7 @@ function arrange() {
 
 // Nobody reads more than a few rankings a second. Where a picture takes long, the next one waits longer.
 let waiting = false, drawn = 0, cost = 0, charts = 0;
-const painted = new MessageChannel(); // its message comes when the frame is done
+const painted = new MessageChannel();
 painted.port1.onmessage = () => { cost = Math.min(200, performance.now() - drawn); };
 
 function refresh() {
@@ -1003,10 +1006,10 @@ function travelBar() {
 }
 
 function liveSign() {
-  const sign = $("live"), past = view.end !== null, over = view.status?.finished;
+  const sign = $("live"), past = view.end !== null, state = view.status?.state || "live";
   sign.hidden = false;
-  put(sign, "class", `live ${!view.connected ? "lost" : past ? "past" : over ? "over" : ""}`);
-  write(sign, !view.connected ? "reconnecting" : past ? "the past" : over ? "finished" : "live");
+  put(sign, "class", `live ${!view.connected ? "lost" : past ? "past" : state === "live" ? "" : "over"}`);
+  write(sign, !view.connected ? "reconnecting" : past ? "the past" : state);
 }
 
 function go(end) {
@@ -1058,7 +1061,7 @@ function tellStatus() {
   const status = view.status;
   if (!status) return;
   // Files may be old.
-  const { finished, behind, subscribers } = status, old = behind > 172800 && view.board.sources.every(({ kind }) => kind === "files");
+  const { state, behind, subscribers } = status, finished = state !== "live", old = behind > 172800 && view.board.sources.every(({ kind }) => kind === "files");
   const parts = [
     ...(finished ? [] : [[number(Math.round(status.rows_per_second)), "rows/s"]]),
     [number(status.rows), "rows"],
@@ -1083,7 +1086,7 @@ function tellStatus() {
   if (most.bad) {
     write($("bad-sum"), `Bad rows, left out: ${number(most.bad)} of ${number(most.rows)} (${percent(most.bad / most.rows)})`);
     const told = status.bad_rows.map(({ query, bad, rows, reason }) => `${view.cards.find((card) => card.query.name === query)?.query.title || query}: `
-      + `${number(bad, true)} of ${number(rows, true)} rows (${percent(bad / rows)}). ${reason ? `The first: ${reason}` : "Why is not known any more."}`);
+      + `${number(bad, true)} of ${number(rows, true)} rows (${percent(bad / rows)}). ${reason ? `The first: ${reason}` : "The reason is not known."}`);
     if (told.join() !== $("bad-list").textContent) $("bad-list").replaceChildren(...told.map((text) => make("li", {}, text)));
   }
   liveSign();
