@@ -151,7 +151,8 @@ def cloud(distribution: str, dimensions: int, rows: int) -> Case:
 def joined(dimensions: int, rows: int) -> Case:
     """A join of two streams over a thousand keys, with half of the dimensions on each side."""
     rng = np.random.default_rng(4)
-    sides, prefer = {}, {}
+    sides: dict[str, pa.Table] = {}
+    prefer: dict[str, str] = {}
     for side, count in (("left", dimensions - dimensions // 2), ("right", dimensions // 2)):
         columns = {f"{side}{n}": rng.random(rows // 2) for n in range(count)}
         prefer |= dict.fromkeys(columns, "min")
@@ -192,7 +193,7 @@ def of_items(query: Callable[..., sb.Query]) -> Callable[[int, int], Case]:
     return lambda distinct, rows: (stream(rows, item=items(rows, distinct)), query(sliding()))
 
 
-LATEST = {"id": "item", "distinct": "latest"}
+LATEST: dict[str, Any] = {"id": "item", "distinct": "latest"}
 SWEEPS: dict[str, Sweep] = {
     "rows": Sweep(
         "Rows", "The same ten-minute windows, a minute apart, of more rows.",

@@ -43,6 +43,7 @@ def test_a_cost_is_of_all_rows() -> None:
     assert found.state > 0
     sides, query = growth.joined(3, 1_000)
     assert cost_of(sides, query).rows == 1_000
+    assert isinstance(query, sb.SkylineJoin)
     assert sorted(query.prefer) == ["left0", "left1", "right0"]
     assert len(np.unique(growth.items(10_000, 10))) == 9
 
