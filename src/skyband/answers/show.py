@@ -238,5 +238,5 @@ def _rows(answer: Answer) -> str:
 def _promise(answer: Answer) -> str:
     if answer.exact:
         return ""
-    told = ", ".join(f"{name} {plain(value)}" for name, value in answer.bounds.items())
-    return f", approximate ({told})" if told else ", approximate"
+    bounds = ", ".join(f"{name} {plain(value)}" for name, value in answer.bounds.items())
+    return f", approximate ({bounds})" if bounds else ", approximate"
