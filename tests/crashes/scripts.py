@@ -39,6 +39,7 @@ QUERIES: dict[str, dict[str, Any]] = {
 }
 FRESH = {"fresh": HITTERS | {"weight": "bytes", "window": {"size": 40, "slide": 20}}}
 FORMS = ("parquet", "csv", "json")
+CORRECTED = ("best",)
 JITTER = 8
 """How far a row may be behind the ones before it."""
 
@@ -72,6 +73,15 @@ def plain(rows: Sequence[Row]) -> list[str]:
     )
 
 
+def _last_revisions(rows: list[Row]) -> list[Row]:
+    """The rows of each window in its last revision, if it is corrected."""
+    last: dict[Any, int] = {}
+    for row in rows:
+        end = row["window_end"]
+        last[end] = max(row.get("revision", 0), last.get(end, 0))
+    return [row for row in rows if row.get("revision", 0) == last[row["window_end"]]]
+
+
 def _is_bad(row: Row, asked: dict[str, Any]) -> bool:
     """Whether a query needs what a row lacks."""
     return row["bytes"] is None and "bytes" in (asked.get("score"), asked.get("weight"))
@@ -96,7 +106,11 @@ class Script:
         self.together = chance.randint(1, 3)
         """How many posts wait at the same time."""
         self.rows_per_batch = chance.choice((None, 3))
+        self.revises = self.family == "posts" and chance.random() < 0.5
+        """Whether windows of one query are corrected when rows are late."""
         first = chance.sample(list(QUERIES), 3)
+        if self.revises and not set(CORRECTED) & set(first):
+            first[-1] = CORRECTED[0]
         self.boards = [first]
         if chance.random() < 0.5:
             self.boards.append([*first[1:], "fresh"])
@@ -104,7 +118,7 @@ class Script:
         self.sinks = {name: chance.choice(places) for name in (*QUERIES, "fresh")}
         self.forms = {name: chance.choice(FORMS) for name in self.sinks}
         self.lateness = {
-            name: chance.choice((0, 10)) if self.family == "posts" else 10 for name in self.sinks
+            name: chance.choice((0, 10)) if self.family == "posts" else 30 for name in self.sinks
         }
         if self.family == "files":
             self.input_form = chance.choice(("parquet", "csv", "json", "arrow"))
@@ -113,12 +127,13 @@ class Script:
 
     def _rows(self, chance: random.Random, number: int) -> list[Row]:
         found: list[Row] = []
+        jitter = 20 if self.revises else JITTER
         for i in range(chance.randint(1, 6)):
             bad = bool(i) and chance.random() < 0.06
             found.append(
                 {
                     # No window begins at an even time, where a query could be added in its midst.
-                    "ts": 20 + 15 * number + (0 if bad else chance.randint(-JITTER, 14)) | 1,
+                    "ts": 20 + 15 * number + (0 if bad else chance.randint(-jitter, 14)) | 1,
                     "flow": chance.randrange(5),
                     "team": chance.choice("abc"),
                     "bytes": None if bad else chance.randrange(1_000),
@@ -140,6 +155,8 @@ class Script:
         window = dict(told["window"])
         if self.lateness[name]:
             window["lateness"] = self.lateness[name]
+        if name in CORRECTED and self.revises:
+            window["revise"] = 15
         return told | {"time": "ts", "window": window}
 
     def _sink(self, name: str) -> dict[str, Any]:
@@ -231,6 +248,8 @@ class Script:
             run = oracle.answers(kind, shape(**window), pushes, **asked)
             closed = self.family != "posts" and phases[-1] + 1 == len(self.boards)
             given = [each for each in run.answers if closed or each.push is not None]
+            if "revise" in window:
+                given = list({each.end: each for each in given}.values())
             rows = [row for each in given for row in each.table]
             if name == "fresh":
                 first = self.of_phase(phases[0]).start
@@ -242,7 +261,7 @@ class Script:
     def held(self, world: SimulatedWorld) -> dict[str, list[str]]:
         """What each sink holds."""
         found = {}
-        messages = received(world.servers)
+        messages = list(received(world.servers).values())
         for name in self.wanted:
             kind = self.sinks[name]
             if kind == "files":
@@ -252,9 +271,12 @@ class Script:
                 rows = world.servers.tables.get(name, [])
             elif kind == "kafka":
                 rows = [json.loads(each.content) for each in world.servers.topics.get(name, [])]
+                rows = [each for row in rows for each in row.get("rows", [row])]
             else:
-                mine = [m for m in messages.values() if m["query"] == name]
+                mine = [m for m in messages if m["query"] == name]
                 rows = [m.get("group", {}) | row for m in mine for row in m["rows"]]
+            if kind != "postgres":  # which keeps only the last revision of a window
+                rows = _last_revisions(rows)
             found[name] = plain(rows)
         return found
 

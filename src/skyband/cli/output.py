@@ -185,9 +185,10 @@ def _drawn(table: pa.Table, query: Query | None, width: int) -> Iterator[Any]:
     if not table.num_rows:
         yield Text("no window has any rows", style="dim")
         return
-    windowed = "window_start" in table.column_names
-    names = [n for n in table.column_names if n not in ("window_start", "window_end")]
-    sections = _sections(table)
+    windowed = {"window_start", "window_end"} <= set(table.column_names)
+    edges = ("window_start", "window_end") if windowed else ()
+    names = [name for name in table.column_names if name not in edges]
+    sections = _sections(table) if windowed else [(0, table.num_rows)]
     many = len(sections) > _MANY
     shown = [*sections[:_ENDS], *sections[-_ENDS:]] if many else sections
     rows = pa.concat_tables([table.slice(start, length) for start, length in shown])
