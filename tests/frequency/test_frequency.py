@@ -260,3 +260,12 @@ def test_a_long_push_is_taken_in_stretches(
     whole = sb.rank(stream.table, query)
     monkeypatch.setattr("skyband.frequency.pane_sums._STRETCH", 7)
     assert sb.rank(stream.table, query).equals(whole)
+
+
+def test_a_snapshot_has_nothing_of_instances_that_have_ended() -> None:
+    window = sb.TimeWindow(3, slide=1)
+    query = sb.HeavyHitters(k=2, item="i", time="t", window=window, algorithm="ss", capacity=2)
+    monitor = sb.Monitor(query)
+    monitor.push(pa.table({"t": [0, 1, 6, 10], "i": ["a", "c", "a", "b"]}))
+    blob = monitor.snapshot()
+    assert sb.Monitor.restore(blob).snapshot() == blob

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from skyband import registry
-from skyband.arrays import Array, Ints, Mask
+from skyband.arrays import Array, Ints, Mask, State
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Part, Runs, offsets_of
 from skyband.frequency.kernels import spacesaving as kernel
@@ -157,9 +157,17 @@ class SpaceSaving(GroupedSketch):
 
     # State ------------------------------------------------------------------------------------
 
+    def snapshot(self) -> State:
+        self._clear_ended()
+        return super().snapshot()
+
     def _admit(self) -> None:
-        self.table[self.started == NEVER] = 0  # what an instance that has ended leaves behind
+        self._clear_ended()
         super()._admit()
+
+    def _clear_ended(self) -> None:
+        """Empty the tables that instances which have ended leave behind."""
+        self.table[self.started == NEVER] = 0
 
     def _stats(self) -> dict[str, int | float]:
         names = {"inserts": kernel.INSERTS, "removals": kernel.REMOVALS, "hits": kernel.HITS}
