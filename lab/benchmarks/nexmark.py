@@ -1,8 +1,9 @@
 """Queries of the Nexmark suite: beside DuckDB, and events per second and core beside Flink.
 
 The first table has queries 5 (hot items) and 7 (highest bids) over bids in memory. DuckDB counts
-panes of 2 seconds and adds up five of them per window (query 5), or ranks the rows of each window
-(query 7), on two threads; ours uses as many. The answers are compared before anything is timed.
+panes of 2 seconds and adds up five of them per window (query 5); then it joins what has the
+greatest count, or price, of each window, which is faster than to rank. It has two threads, as ours
+has. The answers are compared before anything is timed.
 
 The second table has queries 5, 7, 18 and 19, and query 5 with a window every 0.1 s, from an Arrow
 table, a Parquet file and JSON in Kafka, in this process and on Spark. It shows events per second of
@@ -57,12 +58,14 @@ HOT_SQL = """
         select pane + step as last, auction, sum(n) as n
         from panes, unnest(range(5)) as steps(step)
         where pane + step <= (select max(pane) from panes) group by all
-    )
-    select last, auction, n from windows
-    qualify rank() over (partition by last order by n desc) = 1 order by last"""
+    ), most as (select last, max(n) as n from windows group by all)
+    select last, auction, n from windows join most using (last, n) order by last"""
 HIGHEST_SQL = """
-    select epoch_us(ts) // 10000000 as last, auction, price as n from rows_in
-    qualify rank() over (partition by last order by price desc) = 1 order by last"""
+    with most as (
+        select epoch_us(ts) // 10000000 as last, max(price) as n from rows_in group by all
+    )
+    select last, auction, n from rows_in join most
+    on last = epoch_us(ts) // 10000000 and n = price order by last"""
 SCHEMA = (
     "auction bigint, bidder bigint, price bigint, channel string, url string, date_time bigint, "
     "extra string"

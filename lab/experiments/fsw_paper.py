@@ -102,7 +102,7 @@ CLAIMS = [
     Claim("fullest", "after Theorem 5", "E(D_max) = 24.28 for D = 100,000 and h = 10,000"),
     Claim("fullest-found", "after Theorem 5",
           "E(D_max) is about what one finds in the fullest cell"),
-    Claim("mu", "Theorem 4", "μ ≤ N^τ", main=True),
+    Claim("mu", "Theorem 4", "μ ≤ N^τ"),
     Claim("tau", "Theorem 5", "E(τ) ≤ m / E(D_max), as printed"),
     Claim("tau-mended", "Theorem 5", "E(τ) ≥ m / E(D_max), the other way round"),
 ]  # fmt: skip

@@ -34,7 +34,7 @@ def estimate(scale: float) -> float:
     Each setting is measured for some seconds; those with many rows take longer, and their time
     grows with the square of the rows.
     """
-    return 40 * len(PLANS) * ENOUGH + 60 + 150 * scale**2
+    return 40 * len(PLANS) * ENOUGH + 100 + 150 * scale**2
 
 
 def reproduce(scale: float, out: Path, progress: Progress) -> None:

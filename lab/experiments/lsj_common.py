@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -115,16 +115,16 @@ class Run:
         """A difference of gains that is above the noise."""
         return above(0.0, noise=self.noise)
 
-    def why(self, times: Sequence[Times]) -> str:
+    def why(self, times: Mapping[Any, Times]) -> str:
         """What explains the gains of these runs."""
         return explained(times, self.noise)
 
 
-def explained(times: Sequence[Times], noise: float) -> str:
+def explained(times: Mapping[Any, Times], noise: float) -> str:
     """How much sharing could save, which is local skylines, and how much it does save."""
     lsj, _, isj = PAPER
-    share = [each.local_share(isj) for each in times]
-    gains = {f"case {n}": each.gain(lsj, isj) for n, each in enumerate(times, 1)}
+    share = [each.local_share(isj) for each in times.values()]
+    gains = {_said(setting): each.gain(lsj, isj) for setting, each in times.items()}
     saved = saving(gains, noise)
     more = "" if "noise" in saved else f" Differences up to {noise:.0f} points are noise."
     return f"""Local skylines, which sharing saves, are {span(share)} % of ISJ's time, and LSJ

@@ -96,7 +96,7 @@ def _gain(times: Sequence[Times], pair: tuple[Plan, Plan, Plan], other: int) -> 
 
 def _distributions(run: Run, found: Mapping[tuple[str, int], Sequence[Times]]) -> None:
     judge, size, middle, anti = run.verdicts.judge, run.size, "independent", "anti-correlated"
-    why = run.why([each for times in found.values() for each in times])
+    why = run.why({f"{how}, {n:,} rows": times[0] for (how, n), times in found.items()})
 
     def gains(how: str, size: int, other: int) -> dict[str, Sample]:
         """By form of the algorithm."""
@@ -161,7 +161,7 @@ def figure_13(run: Run) -> dict[str, Times]:
             rows.append([how, str(rate), *cells(found[how, rate])])
     run.report.heading("Figure 13: join rate")
     run.report.table(["distribution", "join rate", *GAINS], rows)
-    why = run.why(list(found.values()))
+    why = run.why(found)
     naive = {
         f"{how}, {a} to {b}": found[how, b].gain(PAPER[0], NAIVE)
         - found[how, a].gain(PAPER[0], NAIVE)
@@ -245,7 +245,7 @@ def _plot_volume(run: Run, how: str, found: dict[int, Times]) -> None:
 
 
 def _judge_14(run: Run, found: dict[Any, Times], shifts: list[Any], volumes: list[Any]) -> None:
-    judge, why = run.verdicts.judge, run.why([t for k, t in found.items() if k[2] <= LARGE])
+    judge, why = run.verdicts.judge, run.why({k: t for k, t in found.items() if k[2] <= LARGE})
     for key, how, sign in (
         ("shift-correlated", "correlated", 1), ("shift-independent", "independent", -1),
     ):  # fmt: skip

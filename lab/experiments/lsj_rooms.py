@@ -124,7 +124,8 @@ def figure_10(run: Run) -> dict[str, Times]:
         + [[f"ours: {name}", times.gain(plan, NAIVE), times.gain(plan, ISJ)]
            for name, plan in (("automatic", AUTO), ("gsj", OURS))],
     )  # fmt: skip
-    why = run.why([times])
+    rooms = {"rooms": times}
+    why = run.why(rooms)
     gain = [times.gain(plan, isj) for plan in layers]
     verdicts.judge(
         "grows",
@@ -133,7 +134,6 @@ def figure_10(run: Run) -> dict[str, Times]:
         run.more(), unit="points over ISJ",
         why=f"From one layer to all the gain {moved(gain[0], gain[-1], '.1f')} %. {why}",
     )  # fmt: skip
-    rooms = {"rooms": times}
     judge_ratios(
         run, "naive", rooms, NAIVE, below(0.05, timed=True), "× Naive's time",
         f"""Naive is compiled here and sorts each window's pairs once: it takes
@@ -162,7 +162,7 @@ def figure_11(run: Run) -> dict[str, Times]:
         rows.append([size, slide, *cells(found[size, slide])])
     run.report.heading("Figure 11: window and shift in minutes (rooms)")
     run.report.table(["window", "shift", *GAINS], rows)
-    why = run.why(list(found.values()))
+    why = run.why(found)
     judge_ratios(run, "real-isj", found, 2, between(0.6, 0.75, noise=0.1), "× ISJ's time", why)
     for key, chosen in (("size-best", sizes), ("shift-best", shifts)):
         best = {

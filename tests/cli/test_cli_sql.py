@@ -54,6 +54,7 @@ def test_explain_shows_the_query() -> None:
     shown = good("explain", BEST.format("flow"))
     assert shown.startswith("TopK(")
     assert "keep=('flow',)" in shown
+    assert "largest" not in shown.splitlines()[0]  # what is so by default is left out
     assert "5 panes per window" in shown
 
 

@@ -21,7 +21,7 @@ from skyband.cli import fields as cli_fields  # noqa: E402
 from skyband.cli.app import app  # noqa: E402
 from skyband.cli.explain import as_options  # noqa: E402
 from skyband.cli.verbs import add_verb  # noqa: E402
-from support.command_line import FIVE_MINUTES, good, run  # noqa: E402
+from support.command_line import FIVE_MINUTES, PLAIN, good, run  # noqa: E402
 
 
 def required(kind: type[Query]) -> list[str]:
@@ -168,7 +168,10 @@ class TestHelp:
             assert "--largest --no-largest" in text
 
     def test_completion(self) -> None:
-        assert "_SKYBAND_COMPLETE=complete_bash" in good("--show-completion", "bash")
+        words = {"COMP_WORDS": "skyband topk --sc", "COMP_CWORD": "2"}
+        result = run(env=PLAIN | {"_SKYBAND_COMPLETE": "complete_bash"} | words)
+        assert result.stdout.split() == ["--score"]
+        assert "--install-completion" in good("--help")
 
     def test_every_verb_has_help_from_its_query(self) -> None:
         for kind in (sb.TopK, sb.UncertainTopK, sb.SkylineJoin):

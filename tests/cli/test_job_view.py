@@ -235,3 +235,35 @@ def test_a_job_says_that_it_waits_for_files(tmp_path: Path) -> None:
     assert "the job waits for files" in found.stderr
     (tmp_path / "job.toml").write_text(text + "trigger = { once = true }\n")
     assert run("check", tmp_path / "job.toml").exit_code == 2
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_frames_and_tables_fit(width: int) -> None:
+    from rich.console import Console
+
+    from skyband.cli.job_view import job_frame
+    from skyband.cli.output import _drawn
+
+    numbers = [123_456_789_012, 123_456_789_011]
+    answer = pa.table(
+        {
+            "window_start": [0, 0],
+            "window_end": [10, 10],
+            "rank": pa.array([1, 2], pa.int32()),
+            "id": [f"https://example.org/a/long/path/that/goes/on/{i}" for i in range(2)],
+            "v": numbers,
+            "host": [f"a-host-with-a-long-name-{i}.example.org" for i in range(2)],
+            "rate": [1_234_567.25, 1_234_568.25],
+        }
+    )
+    job = parse_job(JOB)
+    console = Console(width=width, record=True, file=io.StringIO())
+    console.print(job_frame(job, Report(batch=1, rows=5, answers={"best": answer}), 40, width))
+    framed = console.export_text()
+    for part in _drawn(answer, job.queries["best"], width):
+        console.print(part)
+    for text in (framed, console.export_text()):
+        assert all(f"{number:,}" in text for number in numbers)
+        assert ("1,234,567.25" in text) == ("no room for" not in text)
+        assert max(map(len, text.splitlines())) <= width
+    assert ("no room for" in framed) == (width == 60)

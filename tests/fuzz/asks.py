@@ -106,7 +106,7 @@ def _tie(rng: random.Random, settings: dict[str, Any]) -> None:
     if settings["algorithm"] in (None, "exact") and "ties" not in settings:
         settings["ties"] = rng.choice(("share", "all"))
     if settings.setdefault("ties", "share") == "all":
-        settings["most"] = rng.choice((None, settings["k"], settings["k"] + 1))
+        settings["most"] = rng.choice((None, max(settings["k"], 9), settings["k"] + 9))
 
 
 def _where(

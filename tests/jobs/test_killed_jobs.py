@@ -8,10 +8,12 @@ from __future__ import annotations
 import random
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from skyband.answers.tables import last_revisions
 from support import faulty, kills, postgres_server, spark_session
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.timeout(3600)]
@@ -35,7 +37,7 @@ score = "score"
 id = "id"
 time = "ts"
 by = ["g"]
-window = {{ size = 30, slide = 7, lateness = 5 }}
+window = {{ size = 30, slide = 7, lateness = 5{revise} }}
 
 [sink]
 kind = "postgres"
@@ -66,20 +68,28 @@ def after_writing(dsn: str, table: str) -> Callable[[], kills.Ready]:
 
 
 @pytest.mark.parametrize(
-    ("shards", "changes", "times", "batches"),
-    [(1, False, 20, 90), (2, True, 20, 90)],
+    ("shards", "changes", "times", "batches", "revise"),
+    [(1, False, 20, 90, None), (2, True, 20, 90, None), (1, False, 4, 16, 100)],
 )
 def test_postgres_has_each_window_once(
-    dsn: str, tmp_path: Path, shards: int, changes: bool, times: int, batches: int
+    dsn: str,
+    tmp_path: Path,
+    shards: int,
+    changes: bool,
+    times: int,
+    batches: int,
+    revise: int | None,
 ) -> None:
+    """And, if late rows correct windows, each in its last revision."""
     pytest.importorskip("typer", reason="the command line is an extra")
     reason = spark_session.missing()
     if reason:
         pytest.skip(reason)
-    table = f"killed_{shards}_{int(changes)}"
+    table = f"killed_{shards}_{int(changes)}_{revise}"
     faulty.write_inputs(tmp_path, ["one"], batches)
     job, log = tmp_path / "job.toml", tmp_path / "log"
-    job.write_text(JOB.format(shards=shards, changes=str(changes).lower(), table=table))
+    told = {"shards": shards, "changes": str(changes).lower(), "table": table}
+    job.write_text(JOB.format(**told, revise=f", revise = {revise}" if revise else ""))
 
     def start(_: int) -> subprocess.Popen[bytes]:
         command = ("-m", "skyband", "pipeline", str(job))
@@ -91,7 +101,9 @@ def test_postgres_has_each_window_once(
     assert kills.run_with_kills(log, start, ways) == times
     # Rows are judged late batch by batch, and a kill can make Spark take two files at once.
     made = faulty.batches_run(tmp_path / "state" / "answers", faulty.flows(batches))
-    want, _ = spark_session.embedded(faulty.QUERY, made, changes=changes)
+    query = replace(faulty.QUERY, window=replace(faulty.WINDOW, revise=revise))
+    want, _ = spark_session.embedded(query, made, changes=changes)
+    want = last_revisions(want) if revise else want
     assert want.num_rows > 5 * batches
     got = postgres_server.stored(dsn, table).select(want.column_names)
     assert spark_session.rows(got) == spark_session.rows(want)

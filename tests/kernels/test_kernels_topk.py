@@ -325,3 +325,13 @@ def test_gaps_are_closed_in_place_and_much_free_room_is_given_back() -> None:
     band.forget(np.arange(1, 6))
     band._check()
     assert len(band.rows) == band.used == band.retained
+
+
+def test_room_grows_with_what_is_added_not_with_what_is_held() -> None:
+    band, named, most = Skyband(12), np.zeros(0, np.int32), 0.0
+    for pane in range(10):
+        rows = [Row(pane, group, 100 - pane, pane, 0) for group in range(2_000)]
+        band.fold(*as_runs(rows), *windows_of([]), named)
+        most = max(most, len(band.rows) / band.retained)
+    band._check()
+    assert most < 6

@@ -99,7 +99,7 @@ def test_remarks_follow_from_what_was_measured() -> None:
     assert "pays nowhere" in first[1]
     assert "`isj` saves 50 %" in second[1]
     assert "in 1 of them (a)" in " ".join(second[1].split())
-    gain, none = (explained([made_up(paper_lsj=takes)], 5.0) for takes in (0.6, 1.02))
+    gain, none = (explained({"rooms": made_up(paper_lsj=takes)}, 5.0) for takes in (0.6, 1.02))
     assert "LSJ saves 40 %" in " ".join(gain.split())
     assert "Local skylines, which sharing saves, are 30 %" in " ".join(gain.split())
     assert "LSJ changes nothing beyond the noise" in " ".join(none.split())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
@@ -160,7 +161,7 @@ def test_the_overview_shows_the_main_claims_and_why_they_fail(tmp_path: Path) ->
     other.save(tmp_path)
     overview(tmp_path)
     text = (tmp_path / "README.md").read_text()
-    pabf = f"| {PAPERS['pabf'].title} | 1 | 0 | 1 | 0 | 0 | 0 |"
+    pabf = f"| {PAPERS['pabf'].name} | 1 | 0 | 1 | 0 | 0 | 0 |"
     assert pabf in text  # the aim of ours does not count
     assert "| takes 40 % of the time (7.2) | at most 0.4 | 0.55 (median; 1 of 2 meet it) |" in text
     assert "- *takes 40 % of the time*: B keeps 7 rows" in text
@@ -174,4 +175,16 @@ def test_the_overview_shows_the_main_claims_and_why_they_fail(tmp_path: Path) ->
 
 def test_the_overview_is_read_in_five_minutes() -> None:
     page = checkout() / "docs" / "reproduction" / "README.md"
-    assert len(page.read_text(encoding="utf-8").split()) <= 1_800
+    text = page.read_text(encoding="utf-8")
+    assert len(text.split()) <= 1_800
+    assert text.count("![") == len(PAPERS), "one picture per paper"
+
+
+def test_every_picture_is_shown_and_there() -> None:
+    folder = checkout() / "docs" / "reproduction"
+    pages = "".join(path.read_text(encoding="utf-8") for path in checkout().glob("docs/**/*.md"))
+    shown = set(re.findall(r"!\[[^]]*\]\((?:reproduction/)?([\w-]+\.png)\)", pages))
+    there = {path.name for path in folder.glob("*.png")}
+    assert there <= shown
+    report = "".join(path.read_text(encoding="utf-8") for path in folder.glob("*.md"))
+    assert set(re.findall(r"\(([\w-]+\.png)\)", report)) <= there

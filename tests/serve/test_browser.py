@@ -80,7 +80,7 @@ def wait_for(page: Any, name: str, wanted: list[str]) -> None:
         """([name, wanted]) => {
           const card = [...document.querySelectorAll("section.card")]
             .find((each) => each.querySelector("h2").textContent === name);
-          const found = [...card.querySelectorAll("tbody .n > span:not(.dot)")];
+          const found = [...(card?.querySelectorAll("tbody .n > span:not(.dot)") || [])];
           return found.map((each) => each.textContent).join() === wanted.join();
         }""",
         arg=[name, wanted],

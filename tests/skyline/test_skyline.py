@@ -204,3 +204,27 @@ def test_a_preference_needs_values_in_order() -> None:
         sb.rank(pa.table({"x": [1], "many": [[1, 2]]}), query)
     with pytest.raises(sb.SchemaError, match="'x' is missing"):
         sb.rank(pa.table({"y": [1]}), query)
+
+
+@pytest.mark.parametrize("rows", [3_000, 300])
+@pytest.mark.parametrize("values", [20, 10_000])
+def test_panes_with_many_undominated_rows(rows: int, values: int) -> None:
+    random = np.random.default_rng(values)
+    made = random.dirichlet(np.ones(5), 3_000) + random.normal(0, 0.02, (3_000, 1))
+    columns = {f"x{n}": (made[:, n] * values).astype(np.int64) for n in range(5)}
+    table = pa.table({"t": np.arange(3_000), "d": np.arange(3_000) // 7 % 2, **columns})
+    prefer = dict.fromkeys(columns, "max") | {"d": "diff"}
+    answers = {}
+    for algorithm in ("stabsky", "sfs"):
+        window = sb.TimeWindow(1_000, slide=250)
+        query = sb.Skyline(prefer=prefer, time="t", window=window, algorithm=algorithm)
+        monitor, found = sb.Monitor(query), []
+        for first in range(0, 3_000, rows):
+            found += monitor.push(table.slice(first, rows))
+            if rows > 300:
+                monitor._check()
+        answers[algorithm] = [each.table for each in [*found, *monitor.flush()]]
+    assert len(answers["sfs"]) > 10
+    assert max(table.num_rows for table in answers["sfs"]) > 300
+    for got, want in zip(answers["stabsky"], answers["sfs"], strict=True):
+        assert got.equals(want)

@@ -308,3 +308,25 @@ def test_an_index_of_cells_that_change_their_meaning(algorithm: str, seed: int) 
     for got, want in zip(answers, wanted, strict=False):
         assert got.table == want.table
     assert len(answers) > 15
+
+
+@pytest.mark.parametrize("values", [30, 10_000])
+def test_joins_with_many_undominated_pairs(values: int) -> None:
+    random = np.random.default_rng(values)
+    sides = {}
+    for side in ("left", "right"):
+        made = random.dirichlet(np.ones(3), 400) + random.normal(0, 0.02, (400, 1))
+        columns = {f"{side}{n}": (made[:, n] * values).astype(np.int64) for n in range(3)}
+        key = pa.array(random.integers(0, 20, 400))
+        sides[side] = pa.table({"t": np.arange(400), "key": key, **columns})
+    prefer = {f"{side}{n}": "max" for side in sides for n in range(3)}
+    answers = {}
+    for algorithm in ("gsj", "naive"):
+        window = sb.TimeWindow(200, slide=40)
+        query = sb.SkylineJoin(
+            left="left", right="right", on="key", prefer=prefer, time="t", window=window,
+            algorithm=algorithm,
+        )  # fmt: skip
+        answers[algorithm] = sb.rank(sides, query)
+    assert answers["naive"].num_rows > 1_000
+    assert answers["gsj"].equals(answers["naive"])

@@ -18,6 +18,7 @@ pytest.importorskip("pyspark")
 
 from skyband.jobs import parse_job, run_job
 from skyband.spark.bucket import Bucket
+from skyband.spark.summarise import Summariser
 from support import spark_session, spark_simulator
 from support.board_simulator import BoardJob
 from support.local_jobs import last_revisions
@@ -128,6 +129,15 @@ def test_whole_panes_are_too_late() -> None:
     assert (row["window_end"], row["revision"], job.stats["rows_late"]) == (1_030, 0, 1)
     (row,) = job.push({"": pa.table({"t": [1_025], "x": [0.75]} | one)}).to_pylist()
     assert (row["window_end"], row["revision"], row["x"]) == (1_030, 1, 0.75)
+
+
+def test_rows_that_correct_answers_are_no_letters() -> None:
+    query = sb.TopK(k=1, score="x", time="t", window=window(10, 10, 0, 25))
+    plan = spark_simulator.plan_of(query, {"": rows(0)})
+    (label,) = plan.labels
+    worker = Summariser(plan, label, "")
+    worker.summarise(pa.table({"t": [1_019, 1_021, 1_030, 1_050], "x": [0.5] * 4}))
+    assert list(worker.late(1_048)) == [(0, {"": "late by 29"})]
 
 
 @pytest.mark.spark

@@ -7,9 +7,11 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
 import pyarrow as pa
 from rich import box
+from rich.cells import cell_len
 from rich.console import Console, Group
 from rich.live import Live
 from rich.markup import escape
@@ -18,10 +20,12 @@ from rich.table import Table
 from rich.text import Text
 
 from skyband.answers.plain_text import plain
-from skyband.cli.view import span
+from skyband.cli.view import fitted, is_firm, span
+from skyband.data.columns import is_number_type
 from skyband.jobs import Job
 from skyband.jobs.job import JobSection
 from skyband.jobs.report import Report, Tell, figures, report_line
+from skyband.query import Query
 
 __all__ = ["as_shown", "job_frame", "telling"]
 
@@ -48,7 +52,8 @@ def telling(job: Job) -> Iterator[Tell]:
     with os.fdopen(os.dup(sys.stderr.fileno()), "w", encoding="utf-8") as copy:
         console = Console(file=copy, highlight=False)
         with Live(_waiting(job), console=console, refresh_per_second=4) as live:
-            yield lambda report: live.update(job_frame(job, report, console.height), refresh=True)
+            size = console.size
+            yield lambda report: live.update(job_frame(job, report, *size[::-1]), refresh=True)
 
 
 def _waiting(job: Job) -> Progress:
@@ -59,32 +64,33 @@ def _waiting(job: Job) -> Progress:
     return shown
 
 
-def job_frame(job: Job, report: Report, height: int) -> Group:
+def job_frame(job: Job, report: Report, height: int, width: int = 1_000) -> Group:
     """One frame of the live view: the figures, and the last answer of each query."""
     engine = "this process" if job.engine == "local" else "Spark"
     head = Text.assemble(
         (f" {job.name} ", "bold reverse"), (f"  on {engine}, batch {report.batch}", "dim")
     )
     each = max(3, (height - 6) // max(1, len(report.answers)) - 6)
-    tables = [_answer(name, table, each) for name, table in report.answers.items()]
+    answers = report.answers.items()
+    tables = [_answer(name, table, job.queries[name], each, width) for name, table in answers]
     none = [] if tables else [Text("no window has ended yet", style="dim")]
     return Group(head, Text(), _figures(report), Text(), *none, *tables)
 
 
 def _figures(report: Report) -> Table:
     """The figures in two lines, which fit a terminal of 80 columns."""
-    told = figures(report)
+    values = figures(report)
     grid = Table.grid(padding=(0, 1))
-    for _ in range(0, len(told), 2):
+    for _ in range(0, len(values), 2):
         grid.add_column(style="dim", no_wrap=True)
         grid.add_column(justify="right", no_wrap=True)
         grid.add_column()
-    for line in (list(told)[::2], list(told)[1::2]):
-        grid.add_row(*(Text(cell) for name in line for cell in (name, told[name], "")))
+    for line in (list(values)[::2], list(values)[1::2]):
+        grid.add_row(*(Text(cell) for name in line for cell in (name, values[name], "")))
     return grid
 
 
-def _answer(name: str, answer: pa.Table, rows: int) -> Group:
+def _answer(name: str, answer: pa.Table, query: Query, rows: int, width: int) -> Group:
     """The title stands by itself: that of a table would be broken at the table's width."""
     first = answer.slice(0, 1).to_pylist()[0]
     title = f"{name}  {span(first['window_start'], first['window_end'])}"
@@ -95,14 +101,20 @@ def _answer(name: str, answer: pa.Table, rows: int) -> Group:
         pad_edge=False,
         caption_justify="left",
     )
-    names = [column for column in answer.column_names if column not in _EDGES]
-    for column in names:
-        kind = answer.schema.field(column).type
-        right = pa.types.is_integer(kind) or pa.types.is_floating(kind)
-        drawn.add_column(column, justify="right" if right else "left", no_wrap=True)
-    for row in answer.slice(0, rows).to_pylist():
-        drawn.add_row(*(Text(plain(row[column])) for column in names))
+    kinds = {field.name: field.type for field in answer.schema if field.name not in _EDGES}
+    cells = {n: [plain(value) for value in answer[n].slice(0, rows).to_pylist()] for n in kinds}
+    natural = {n: max(map(cell_len, [n, *cells[n]])) for n in kinds}
+    first = {"rank", *query.groups, *query.key, query.ranked_by or ""}
+    firm = {n for n, kind in kinds.items() if is_firm(kind)}
+    widths, _ = fitted(natural, firm, first, bar=False, room=width)
+    for column, wide in widths.items():
+        side: Any = "right" if is_number_type(kinds[column]) else "left"
+        drawn.add_column(column, justify=side, no_wrap=True, width=wide)
+    for row in zip(*(cells[column] for column in widths), strict=True):
+        drawn.add_row(*map(Text, row))
     hidden = answer.num_rows - rows
-    if hidden > 0:
-        drawn.caption = Text(f"{hidden} more not shown", style="dim")
+    left_out = [name for name in kinds if name not in widths]
+    remarks = [f"{hidden} more not shown"] * (hidden > 0)
+    remarks += [f"no room for {', '.join(left_out)}"] * bool(left_out)
+    drawn.caption = Text(" · ".join(remarks), style="dim") if remarks else None
     return Group(Text(title, style="bold", no_wrap=True), drawn)

@@ -13,13 +13,15 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 import pyarrow as pa
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from skyband.answers.plain_text import plain
 from skyband.cli.explain import Format, say
-from skyband.cli.view import head_of, span, with_share
+from skyband.cli.view import fitted, head_of, is_firm, span, with_share
+from skyband.data.columns import is_number_type
 from skyband.data.json_text import escaped_text, json_text
 from skyband.errors import EngineError, QueryError
 from skyband.query import Query
@@ -126,7 +128,7 @@ class AnswerWriter:
             highlight=False,
         )
         try:
-            for part in _drawn(table, self.query):
+            for part in _drawn(table, self.query, console.width):
                 console.print(part)
         finally:
             text.detach()
@@ -175,42 +177,58 @@ def _opened(output: Path | None, growing: bool) -> Iterator[IO[bytes]]:
         draft.unlink(missing_ok=True)
 
 
-def _drawn(table: pa.Table, query: Query | None) -> Iterator[Any]:
-    """A table of answers for people, with one section per window."""
+def _drawn(table: pa.Table, query: Query | None, width: int) -> Iterator[Any]:
+    """A table of answers for people, with one section per window.
+
+    In a narrow terminal long texts are folded; columns that have no room at all are named below.
+    """
     if not table.num_rows:
         yield Text("no window has any rows", style="dim")
         return
-    both = ("window_start", "window_end")
-    edges = both if set(both) <= set(table.column_names) else ()
-    names = [n for n in table.column_names if n not in edges]
-    sections = _sections(table) if edges else [(0, table.num_rows)]
-    drawn = Table(header_style="bold", border_style="dim")
-    if edges:
-        drawn.add_column("window", no_wrap=True, style="dim")
-    for name in names:
-        right = pa.types.is_integer(table.schema.field(name).type) or pa.types.is_floating(
-            table.schema.field(name).type
-        )
-        side: Any = "right" if right else "left"
-        drawn.add_column(head_of(query, name), justify=side, overflow="fold")
+    windowed = {"window_start", "window_end"} <= set(table.column_names)
+    edges = ("window_start", "window_end") if windowed else ()
+    names = [name for name in table.column_names if name not in edges]
+    sections = _sections(table) if windowed else [(0, table.num_rows)]
     many = len(sections) > _MANY
-    left_out = range(_ENDS, len(sections) - _ENDS) if many else range(0)
-    for number, (start, rows) in enumerate(sections):
-        if number in left_out:
-            if number == left_out.start:
-                drawn.add_row(f"… {len(left_out):,} more windows …", end_section=True)
-            continue
-        for place, row in enumerate(table.slice(start, rows).to_pylist()):
-            first = span(*(row[edge] for edge in edges)) if edges and not place else ""
-            cells = [Text(plain(row[name])) for name in names]
-            last = place == rows - 1
-            drawn.add_row(*([Text(first)] if edges else []), *cells, end_section=last)
+    shown = [*sections[:_ENDS], *sections[-_ENDS:]] if many else sections
+    rows = pa.concat_tables([table.slice(start, length) for start, length in shown])
+    cells = {name: list(map(plain, rows[name].to_pylist())) for name in names}
+    natural = {n: max(map(cell_len, [head_of(query, n), *cells[n]])) for n in names}
+    kinds = {name: table.schema.field(name).type for name in names}
+    spans = [span(*_window(table, start)) for start, _ in shown] if windowed else [""]
+    first = {"rank"} if query is None else {"rank", *query.groups, *query.key, query.ranked_by}
+    firm = {name for name, kind in kinds.items() if is_firm(kind)}
+    room = width - max(map(len, spans)) + 1
+    widths, _ = fitted(natural, firm, {str(n) for n in first}, bar=False, room=room)
+    drawn = Table(header_style="bold", border_style="dim")
+    if windowed:
+        drawn.add_column("window", no_wrap=True, style="dim")
+    for name, wide in widths.items():
+        side: Any = "right" if is_number_type(kinds[name]) else "left"
+        drawn.add_column(head_of(query, name), justify=side, overflow="fold", width=wide)
+    row = 0
+    for number, (_, length) in enumerate(shown):
+        if many and number == _ENDS:
+            hidden = len(sections) - len(shown)
+            drawn.add_row(f"… {hidden:,} more windows …", end_section=True)
+        for place in range(length):
+            head = [Text(spans[number] if not place else "")] if windowed else []
+            line = [Text(cells[name][row]) for name in widths]
+            drawn.add_row(*head, *line, end_section=place == length - 1)
+            row += 1
     yield drawn
+    remarks = [f"no room for {n}" for n in [", ".join(n for n in names if n not in widths)] if n]
     if many:
+        remarks.insert(0, f"{len(sections):,} windows")
+    if remarks:
         yield Text(
-            f"{len(sections):,} windows; --format csv, json or parquet writes them all",
-            style="dim",
+            f"{'; '.join(remarks)}; --format csv, json or parquet writes them all", style="dim"
         )
+
+
+def _window(table: pa.Table, row: int) -> tuple[Any, Any]:
+    start, end = (table[name][row].as_py() for name in ("window_start", "window_end"))
+    return start, end
 
 
 def _sections(table: pa.Table) -> list[tuple[int, int]]:

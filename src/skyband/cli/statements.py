@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -77,5 +78,16 @@ def explain(text: Text) -> None:
     import skyband as sb
 
     query = sb.sql.query(text)
-    print(repr(query))
+    print(_written(query))
     print(sb.explain(query))
+
+
+def _written(value: Any) -> str:
+    """How a query or a window is written in Python, without what is so by default."""
+    given = []
+    for each in fields(value):
+        default = each.default_factory() if callable(each.default_factory) else each.default
+        part = getattr(value, each.name)
+        if each.init and each.repr and part != default:
+            given.append(f"{each.name}={_written(part) if is_dataclass(part) else repr(part)}")
+    return f"{type(value).__name__}({', '.join(given)})"

@@ -24,7 +24,9 @@ from skyband.answers.tables import TOTAL
 from skyband.data.columns import is_number_type
 from skyband.query import Query
 
-__all__ = ["change_lines", "head_of", "picture", "span", "watch_live", "with_share"]
+__all__ = [
+    "change_lines", "fitted", "head_of", "is_firm", "picture", "span", "watch_live", "with_share",
+]  # fmt: skip
 
 _BAR, _LEAST_BAR = 12, 4
 """Columns of a bar; it is left out where it has fewer than the least."""
@@ -93,9 +95,9 @@ def answer_table(
     heads = {name: head_of(query, name) for name in names}
     natural = {n: max(map(cell_len, [heads[n], *cells[n]])) for n in names}
     kinds = {name: table.schema.field(name).type for name in names}
-    firm = {n for n, k in kinds.items() if is_number_type(k) or pa.types.is_temporal(k)}
+    firm = {name for name, kind in kinds.items() if is_firm(kind)}
     first = {"rank", *query.groups, *query.key, *([] if measure is None else [measure])}
-    widths, bar = _fitted(natural, firm, first, measure is not None, width)
+    widths, bar = fitted(natural, firm, first, measure is not None, width)
     drawn.add_column("", width=_MARK)
     for name in widths:
         side: Any = "right" if is_number_type(kinds[name]) else "left"
@@ -116,7 +118,12 @@ def answer_table(
     return drawn
 
 
-def _fitted(
+def is_firm(kind: pa.DataType) -> bool:
+    """Whether values are shown in full, as numbers and times are, or may be cut, as texts may."""
+    return is_number_type(kind) or bool(pa.types.is_temporal(kind))
+
+
+def fitted(
     natural: dict[str, int], firm: set[str], first: set[str], bar: bool, room: int
 ) -> tuple[dict[str, int], int]:
     """The widths of the columns that fit, and that of the bar, which is the first to shrink.

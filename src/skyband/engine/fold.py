@@ -328,12 +328,12 @@ class Fold:
         if not len(elsewhere) and not self.clock.passes(target, self.open.least):
             self.clock.settle(target)
             return None  # most small pushes end here
-        before = self.clock.sealed
         whole, rest = self.clock.split(self.open, target)
         if self.archive is not None:
             stamps = np.union1d(_NONE if whole is None else whole.stamp, elsewhere)
-            if (stamps < before).any():
-                return self._correct(target, stamps[stamps < before], whole, rest, elsewhere)
+            late = stamps[stamps < self.clock.sealed]
+            if len(late):
+                return self._correct(target, late, whole, rest, elsewhere)
         sealed, faults = self._admitted(whole)
         windows = self.clock.advance(target, sealed, self.groups, elsewhere)
         self.open.keep(rest)
@@ -492,8 +492,8 @@ class Fold:
             shares = self.shares(windows)
         history = reader.history
         revisions = None if history is None else history.next_revisions(windows.number)
-        told = (reader.last, later, shares, revisions)
-        answers = answers_of(reader.shape, runs, windows, edges, totals, *told)
+        extras = (reader.last, later, shares, revisions)
+        answers = answers_of(reader.shape, runs, windows, edges, totals, *extras)
         if history is None:
             reader.last = reader.last | answers.last()
         else:

@@ -68,11 +68,19 @@ class PaneArchive:
         return [runs.take(np.isin(runs.stamp, panes)) for runs in self.pieces]
 
     def expire(self, first: int) -> None:
-        """Drop the panes before this one."""
-        if self.pieces and self.pieces[0].stamp[0] < first:
-            # The first piece may be a large part of all, most of it gone.
-            kept = self.cut(first)
-            self.pieces = [kept[0].take(np.arange(len(kept[0]))), *kept[1:]] if kept else []
+        """Drop the panes before this one.
+
+        What is left of a piece is no copy, so the memory of the oldest is freed all at once.
+        """
+        gone = 0
+        while gone < len(self.pieces) and self.pieces[gone].stamp[-1] < first:
+            gone += 1
+        pieces = self.pieces[gone:] if gone else self.pieces
+        if pieces and pieces[0].stamp[0] < first:
+            oldest = pieces[0]
+            at = int(oldest.stamp.searchsorted(first))
+            pieces = [oldest.slice(at, len(oldest)), *pieces[1:]]
+        self.pieces = pieces
 
     def state(self) -> State:
         """All panes as flat arrays."""
@@ -91,6 +99,9 @@ class WindowHistory:
 
     def __init__(self) -> None:
         self.known: dict[int, tuple[int, Table]] = {}
+        """By window, in the order in which they were first answered."""
+        self.newest: int | None = None
+        """The newest window of all that were answered."""
         self.keeps_tables = True
         """Whether changes are asked for; otherwise only revisions are kept."""
 
@@ -107,20 +118,20 @@ class WindowHistory:
         compared with its window's answer before; the first answer of a window with the newest
         window before it. Windows before ``expired`` cannot change any more.
         """
-        newest = max(self.known, default=None)
         before: list[Table | None] = []
         assert answers.revision is not None
         for i, (number, revision) in enumerate(
             zip(windows.tolist(), answers.revision.tolist(), strict=True)
         ):
-            follows = newest is None or number >= newest
+            follows = self.newest is None or number >= self.newest
             earlier = self.known.get(number)
             before.append(earlier[1] if earlier else last.get(0) if follows else None)
             table = answers.cut(i) if self.keeps_tables else answers.made.slice(0, 0)
             self.known[number] = revision, table
             if follows:
-                newest, last = number, {0: table}
-        self.known = {n: each for n, each in self.known.items() if n >= expired}
+                self.newest, last = number, {0: table}
+        while (oldest := next(iter(self.known), expired)) < expired:
+            del self.known[oldest]
         return replace(answers, compared=before), last
 
     def snapshot(self) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -141,4 +152,5 @@ class WindowHistory:
         for number, revision, rows in header["windows"]:
             self.known[whole(number, -_FAR)] = whole(revision), table.slice(at, whole(rows))
             at += rows
+        self.newest = max(self.known, default=None)
         require(at == table.num_rows, "rows of no answer")

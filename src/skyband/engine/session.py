@@ -22,7 +22,7 @@ from skyband.data.group_table import GroupTable
 from skyband.engine.fold import Fold, Step, widest
 from skyband.engine.intake import Intake, refuse
 from skyband.engine.per_group import make_synopsis
-from skyband.engine.placement import ReadBatch
+from skyband.engine.placement import NEVER, ReadBatch
 from skyband.engine.row_buffer import RowBuffer, row_buffer_for
 from skyband.errors import DataError, QueryError, SchemaError, SkybandError
 from skyband.query.base import REVISION, Query
@@ -287,7 +287,8 @@ class Session:
 
     def _take(self, batches: Sequence[ReadBatch], fold: Fold) -> Step | None:
         """Place and summarise rows that were read, and advance the clock."""
-        clock, sealed = fold.clock, fold.clock.sealed
+        clock = fold.clock
+        sealed = clock.sealed if self.late_is_sorted else NEVER
         placements = []
         for each in batches:
             self.rows["rows_in"] += each.rows_in
@@ -297,9 +298,8 @@ class Session:
             axis = self.synopsis.axes.get(each.source)
             placements.append(clock.place(each, axis, fold.groups))
         placed = [each.rows for each in placements if each.rows is not None]
-        corrects = fold.archive is not None and any((each.pane < sealed).any() for each in placed)
-        if self.late_is_sorted and corrects:
-            raise OutOfOrder
+        if sealed > NEVER and any((each.pane < sealed).any() for each in placed):
+            raise OutOfOrder  # rather than that answers are corrected
         map_ = self.workers.map if self.synopsis.parallel else Workers().map
         summaries = map_(self.synopsis.summarise, placed)
         for each, placement in zip(batches, placements, strict=True):

@@ -164,6 +164,7 @@ def describe(service: Page, sources: Mapping[str, str], title: str, engine: str)
 def _query(service: Page, name: str, query: Query) -> dict[str, Any]:
     spec = query.spec()
     schema = service.columns(name)
+    value, weight = _value(query, schema.names), spec.get("weight")
     ((kind, window),) = spec["window"].items()
     return {
         "name": name,
@@ -178,7 +179,9 @@ def _query(service: Page, name: str, query: Query) -> dict[str, Any]:
         "window": {"kind": kind, "step": _step(query)} | window,
         "by": list(query.groups),
         "key": [column for column in query.key if column not in query.groups],
-        "value": _value(query, schema.names),
+        "value": value,
+        "heading": f"sum of {weight}" if weight and value == "count" else value or "Value",
+        "total_of": weight if weight and not spec.get("aggregate") else "rows",
         "ranked": query.ranked,
         "positions": service.positions(name),
     }

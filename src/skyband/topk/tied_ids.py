@@ -87,8 +87,8 @@ class TiedIds(DistinctTopK):
         """The row that counts of each id in the panes ``[first, end)``: one run per group."""
         some = []
         for piece in self.live.pieces:
-            inside = (piece.stamp >= first) & (piece.stamp < end)
-            some.append(piece.take(inside if group is None else inside & (piece.group == group)))
+            own = piece.slice(*np.searchsorted(piece.stamp, [first, end]).tolist())
+            some.append(own if group is None else own.take(own.group == group))
         if not any(map(len, some)):
             return Runs(_NONE, np.zeros(0, np.int32), {})
         found = Runs.concat([runs for runs in some if len(runs)])

@@ -19,7 +19,7 @@ const HIDDEN = new Set(["window_start", "window_end", "revision", "rank", "count
 const ROW = 32; // height of a row, as in the style sheet
 const COLOURS = 20; // as many as the style sheet has
 const LEAST = 400; // width of a card beside others
-const BROAD = 740; // width that has room for a ranking and its chart beside it
+const BROAD = 740; // and with its chart beside its ranking
 const GAP = 18; // between cards, as in the style sheet
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 const place = new URLSearchParams(location.hash.slice(1));
@@ -149,24 +149,24 @@ const pen = document.createElement("canvas").getContext("2d");
 const FONTS = { row: `15px ${getComputedStyle(document.body).fontFamily}` };
 FONTS.chart = FONTS.row.replace("15", "11");
 
-function cut(name, room, font, ends) {
+function cut(name, room, font, [ends, at]) {
   // What does not fit is left out where names are alike.
   pen.font = font;
   const wide = (text) => pen.measureText(text).width;
   if (wide(name) <= room) return name;
   const letters = [...name], part = (from, to) => letters.slice(from, to).join("");
   for (let most = Math.min(letters.length - 1, Math.ceil((letters.length * room) / wide(name))); ; most--) {
-    const head = ends === "both" ? most >> 1 : 0;
-    const text = ends === "start" ? `${part(0, most)}…` : `${part(0, head)}…${part(head - most)}`;
+    const head = ends === "both" || letters.length - at > most ? most >> 1 : 0;
+    const text = ends === "start" ? `${part(0, most)}…` : `${head && at ? "…" : ""}${part(at, at + head)}…${part(head - most)}`;
     if (most <= 1 || wide(text) <= room) return text;
   }
 }
 
 function telling(names) {
   const same = (at) => { let n = 0; while (n < 200 && n < names[0].length && names.every((name) => name.at(at(n)) === names[0].at(at(n)))) n++; return n; };
-  if (names.length < 2) return "both";
+  if (names.length < 2) return ["both", 0];
   const [head, tail] = [same((n) => n), same((n) => -1 - n)];
-  return head > tail ? "end" : tail > head ? "start" : "both";
+  return head > tail ? ["end", head] : [tail > head ? "start" : "both", 0];
 }
 
 function promise(answer, rows, { value, units }) {
@@ -211,14 +211,12 @@ class Card {
     const { query } = this;
     const element = this.element = $("card").content.firstElementChild.cloneNode(true), find = (part) => element.querySelector(part);
     for (const part of ["total", "rate", "spark", "facts", "caption", "list", "ghosts", "body", "full", "drawing", "chart", "empty", "time"]) this[part] = find(`.${part}`);
-    this.weighed = query.spec.weight && !query.spec.aggregate ? query.spec.weight : "rows";
     find("h2").id = `q-${view.cards.length}`;
     element.setAttribute("aria-labelledby", find("h2").id);
-    for (const [part, text] of [["h2", query.title], [".asks", query.asks], [".weighed", `${this.weighed} in the window`], ["caption", query.title]]) find(part).append(text);
+    for (const [part, text] of [["h2", query.title], [".asks", query.asks], [".weighed", `${query.total_of} in the window${query.by.length && query.window.kind !== "count" ? `, every ${query.by.join(", ")}` : ""}`], ["caption", query.title]]) find(part).append(text);
     if (query.by.length) find("header").append(this.picker());
     if (query.positions) find("header").append(this.finder());
-    const value = query.spec.weight && query.value === "count" ? `sum of ${query.spec.weight}` : query.value || "Value";
-    this.heads = query.ranked ? ["Rank", "Change", query.key.join(", ") || "Row", value] : query.columns.slice(2);
+    this.heads = query.ranked ? ["Rank", "Change", query.key.join(", ") || "Row", query.heading] : query.columns.slice(2);
     find("thead tr").append(...this.heads.map((name) => make("th", { scope: "col", role: "columnheader" }, name)));
     const shown = new Set([...query.key, ...query.by, query.value, "window_start", "window_end", "revision", "rank", "error", query.spec.time, "count"]);
     this.beside = query.columns.filter((name) => !shown.has(name));
@@ -360,7 +358,6 @@ class Card {
   }
 
   get kept() {
-    // The service keeps more than are loaded here.
     const counts = this.group && this.query.window.kind === "count" ? {} : view.status?.windows || {};
     return Math.max(counts[this.query.name] || 0, this.visible().length);
   }
@@ -473,7 +470,7 @@ class Card {
   fillPicker() {
     const groups = this.groups();
     this.group ??= groups[0]?.group;
-    const unit = this.query.units.count || (this.weighed === "rows" || !this.query.spec.item ? "rows" : "");
+    const unit = this.query.units.count || (this.query.total_of === "rows" || !this.query.spec.item ? "rows" : "");
     const texts = groups.slice(0, 500).map(({ name, size }) => `${name} · ${number(size, false, unit)}`);
     if (texts.join() !== this.listed) this.choices.replaceChildren(...texts.map((text, i) => make("option", { value: groups[i].name, label: text })));
     this.listed = texts.join();
@@ -481,7 +478,7 @@ class Card {
   }
 
   header(answer, rows) {
-    const unit = this.weighed === "rows" ? "" : this.query.units[this.query.value];
+    const unit = this.query.total_of === "rows" ? "" : this.query.units[this.query.value];
     write(this.total, number(answer.total, false, unit));
     write(this.rate, this.perTime(answer, unit));
     const [kind, words] = promise(answer, rows, this.query);
@@ -505,7 +502,7 @@ class Card {
   sparkline(shown) {
     const answer = shown[shown.length - 1];
     this.total.title = answer.total === null ? "not known on this engine"
-      : `${number(answer.total, true)} ${this.weighed} in the window`;
+      : `${number(answer.total, true)} ${this.query.total_of} in the window`;
     this.time.dateTime = String(answer.end);
     const totals = shown.filter((each) => each.total !== null).map((each) => Number(each.total));
     const most = Math.max(...totals, 1e-9);
@@ -641,9 +638,10 @@ class Card {
   }
 
   bump(windows) {
-    const { chart, width: wide } = this;
+    const { chart } = this;
     this.drawing.hidden = windows.length < 2;
-    if (!wide || windows.length < 2) { this.noChart(); return; }
+    const wide = this.width ||= this.drawing.clientWidth;
+    if (wide < 60 || windows.length < 2) { this.noChart(); return; }
     const k = Math.max(...windows.map((each) => this.shownRows(each).reduce((most, { row }) => Math.max(most, row.rank), 0)), 2);
     const last = this.shownRows(windows[windows.length - 1]), least = (k - 1) * (k > 12 ? 12 : 15) + 28;
     this.drawing.style.minHeight = `${least}px`;

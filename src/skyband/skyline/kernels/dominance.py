@@ -156,6 +156,19 @@ def skyline_runs(points: Ints, offsets: Ints, counts: Ints) -> tuple[Ints, Ints]
 
 
 @jit
+def codes_of(points: Ints) -> tuple[Ints, int]:
+    """A code for each point, and the spare bits; see above."""
+    size = len(points)
+    work = np.empty((4, size + 1), np.int64)
+    for i in range(size):
+        work[0, i] = i
+    rest = np.empty((3, size + 1), np.int64)
+    room = SkylineScratch(work[0], work[1], work[2], work[3], rest[0], rest[1], rest[2])
+    _, high = _encode(points, size, room)
+    return rest[0, :size].copy(), high
+
+
+@jit
 def _near(points: Ints, first: int, last: int, keys: Floats, near: Ints, counts: Ints) -> int:
     """List the points that no pivot dominates; returns how many.
 

@@ -22,6 +22,7 @@ from skyband.skyline.kernels.dominance import (
     BETTER,
     EQUAL,
     WORSE,
+    codes_of,
     joined,
     mixed,
     relation,
@@ -36,6 +37,7 @@ from skyband.skyline.kernels.stabsky import ALWAYS
 PANE, SINCE, KEY, NEXT, STATE, SEGMENT, FIELDS = 0, 1, 2, 3, 4, 5, 6
 # What STATE can be; FRESH is awake, but not yet in any pair.
 FREE, ASLEEP, AWAKE, FRESH, DEAD = 0, 1, 2, 3, 4
+_MANY = 64  # pairs on both sides, from which on codes pay
 # Places in ``counts``.
 ROW_COMPARISONS, PAIR_COMPARISONS, PAIRS, REDUNDANT = 0, 1, 2, 3
 
@@ -229,6 +231,10 @@ def _renew(
     parked = with_room(parked, waiting, waiting + tops + size)
     order = np.arange(size)
     sort_best(order, np.empty(size, np.int64), keys, keys)
+    code, high = np.zeros(tops + size, np.int64), 0
+    if size >= _MANY and tops >= _MANY:
+        code, high = codes_of(np.concatenate((top_points[:tops], points)))
+    own = code[tops:].copy()
     for place in range(size):
         i = order[place]
         a = candidates[i, 0]
@@ -238,7 +244,8 @@ def _renew(
         dominated = False
         g = 0
         while g < tops:
-            if top[g, BOTH] != segment:
+            apart = (code[g] | high) - own[i] & high != high
+            if top[g, BOTH] != segment or (apart and (own[i] | high) - code[g] & high != high):
                 g += 1
                 continue
             counts[PAIR_COMPARISONS] += 1
@@ -248,6 +255,7 @@ def _renew(
                 if top[g, UNTIL] < until:
                     waiting = _park(parked, waiting, a, b, top[g, UNTIL])
                 _promote(top, top_points, g)
+                code[g], code[g // 2] = code[g // 2], code[g]
                 break
             if found == EQUAL:
                 break
@@ -257,6 +265,7 @@ def _renew(
                 tops -= 1
                 _copy(top, tops, g)
                 _copy(top_points, tops, g)
+                code[g] = code[tops]
                 continue
             g += 1
         if not dominated:
@@ -264,6 +273,7 @@ def _renew(
             top[tops, RIGHT] = b
             top[tops, UNTIL] = until
             top[tops, BOTH] = segment
+            code[tops] = own[i]
             for k in range(points.shape[1]):
                 top_points[tops, k] = points[i, k]
             tops += 1

@@ -20,6 +20,7 @@ from skyband.skyline.kernels.dominance import (
     BETTER,
     EQUAL,
     WORSE,
+    codes_of,
     dominates,
     relation,
     skyline_runs,
@@ -29,6 +30,18 @@ ALWAYS = np.int64(-(2**62))
 """``since`` of a row that nothing older dominates."""
 
 COMPARISONS, REDUNDANT, EXPIRED, EDGES = 0, 1, 2, 3
+
+_BLOCK = 16  # members whose codes are compared at a time
+_MANY = 64  # new rows per group, from which on codes pay
+
+
+class Work(NamedTuple):
+    """What is known of the members during a call only."""
+
+    dead: Mask
+    place: Ints  # where ``_compact`` moves them
+    code: Ints  # see ``dominance``
+    high: int  # the spare bits of codes; 0 if there are no codes
 
 
 class Members(NamedTuple):
@@ -84,7 +97,12 @@ def stab_fold(
     """
     total, windows = sizes.sum() + len(fresh.slot), len(reads.end)
     left, kept = _empty_members(total, m.points.shape[1]), np.empty(len(groups), np.int64)
-    dead, place = np.zeros(total, np.bool_), np.empty(total, np.int64)
+    known, codes, high = len(m.slot), m.slot, 0
+    if len(fresh.slot) >= _MANY * len(groups):
+        codes, high = codes_of(np.concatenate((m.points, fresh.points)))
+    work = Work(
+        np.zeros(total, np.bool_), np.empty(total, np.int64), np.zeros(total, np.int64), high
+    )
     shared = len(reads.group) == 0
     most = windows * len(groups) if shared else windows
     of_window, of_group = np.empty(most, np.int64), np.empty(most, np.int32)
@@ -93,18 +111,24 @@ def stab_fold(
     for i in range(len(groups)):
         group, size, own = groups[i], sizes[i], _slice(left, low, total)
         _copy_members(own, m, starts[i], size)
+        for at in range(size if high else 0):
+            work.code[at] = codes[starts[i] + at]
         window = 0 if shared else window
         reading = True
         while reading:
             reading = window < windows and (shared or reads.group[window] == group)
+            if reading:  # before the pushes too, whose rows are compared with all that are left
+                size = _expire(own, size, reads.expired[window], work, counts)
             while run < len(order) and fresh.group[order[run]] == group:
                 if reading and fresh.pane[order[run]] >= reads.end[window]:
                     break
                 end = _append(own, size, fresh, order[run])
-                size = _push(own, size, size, end, dead, place, counts)
+                for at in range(end - size if high else 0):
+                    work.code[size + at] = codes[known + fresh.offsets[order[run]] + at]
+                size = _push(own, size, size, end, work, counts)
                 run += 1
             if reading:
-                size = _expire(own, size, reads.expired[window], dead, place, counts)
+                size = _expire(own, size, reads.expired[window], work, counts)
                 used = offsets[pairs]
                 slots = with_room(slots, used, used + size)
                 offsets[pairs + 1] = _read(own, size, reads.first[window], slots, used)
@@ -184,12 +208,11 @@ def stab_follow(
         np.concatenate((m.pane, pane[rows])), np.concatenate((m.since, rows)),
         np.concatenate((m.parent, rows)), np.concatenate((m.slot, rows + shift)),
     )  # fmt: skip
-    dead = np.zeros(total, np.bool_)
-    place = np.empty(total, np.int64)
+    work = Work(np.zeros(total, np.bool_), np.empty(total, np.int64), np.zeros(total, np.int64), 0)
     base = size
-    size = _expire(grown, size, first, dead, place, counts)
+    size = _expire(grown, size, first, work, counts)
     for n in range(len(cuts) - 1):
-        size = _push(grown, size, base + cuts[n], base + cuts[n + 1], dead, place, counts)
+        size = _push(grown, size, base + cuts[n], base + cuts[n + 1], work, counts)
     return (
         grown.points[:size], grown.segment[:size], grown.pane[:size], grown.since[:size],
         grown.parent[:size], grown.slot[:size],
@@ -225,10 +248,9 @@ def _read(m: Members, size: int, first: int, found: Ints, read: int) -> int:
 
 
 @jit
-def _push(
-    m: Members, size: int, first: int, last: int, dead: Mask, place: Ints, counts: Ints,
-) -> int:  # fmt: skip
+def _push(m: Members, size: int, first: int, last: int, work: Work, counts: Ints) -> int:
     """Add the rows ``[first, last)``, the skyline of one pane; returns the number of members."""
+    dead, code, high = work.dead, work.code, work.high
     killed = 0
     for row in range(first, last):
         alike = row > first and m.segment[row] == m.segment[row - 1]
@@ -239,54 +261,60 @@ def _push(
             continue
         m.since[row] = ALWAYS
         m.parent[row] = -1
-        for member in range(size - 1, -1, -1):
-            if dead[member] or m.segment[member] != m.segment[row]:
-                continue
-            counts[COMPARISONS] += 1
-            if m.parent[row] >= 0:
-                worse = dominates(m.points, row, m.points, member)
-            else:
-                found = relation(m.points, member, m.points, row)
-                worse = found == WORSE
-                if found == BETTER:
-                    # Members are sorted by age, so the first one found is the youngest.
-                    m.parent[row] = member
-                    m.since[row] = m.pane[member]
-                    counts[EDGES] += 1
-            if worse:
-                dead[member] = True
-                killed += 1
+        own, stop = code[row], size
+        while stop > 0:
+            start = max(stop - _BLOCK, 0) if high else 0
+            near = high == 0 or start + _BLOCK != stop
+            if not near:
+                for member in range(start, start + _BLOCK):
+                    near |= ((code[member] | high) - own) & high == high
+                    near |= ((own | high) - code[member]) & high == high
+            for member in range(stop - 1, start - 1 if near else stop - 1, -1):
+                if dead[member] or m.segment[member] != m.segment[row]:
+                    continue
+                counts[COMPARISONS] += 1
+                if m.parent[row] >= 0:
+                    worse = dominates(m.points, row, m.points, member)
+                else:
+                    found = relation(m.points, member, m.points, row)
+                    worse = found == WORSE
+                    if found == BETTER:
+                        # Members are sorted by age, so the first one found is the youngest.
+                        m.parent[row] = member
+                        m.since[row] = m.pane[member]
+                        counts[EDGES] += 1
+                if worse:
+                    dead[member] = True
+                    killed += 1
+            stop = start
     counts[REDUNDANT] += killed
     for member in range(size):
-        place[member] = member
+        work.place[member] = member
     kept = size
     if killed:
-        kept = _compact(m, 0, size, 0, dead, place)
+        kept = _compact(m, 0, size, 0, work)
     for row in range(first, last):
         dead[row] = False
-    return _compact(m, first, last, kept, dead, place)
+    return _compact(m, first, last, kept, work)
 
 
 @jit
-def _expire(
-    m: Members, size: int, first: int, dead: Mask, place: Ints, counts: Ints,
-) -> int:  # fmt: skip
+def _expire(m: Members, size: int, first: int, work: Work, counts: Ints) -> int:
     """Drop the members of panes before ``first``; their children become roots."""
     gone = 0
     while gone < size and m.pane[gone] < first:
-        dead[gone] = True
+        work.dead[gone] = True
         gone += 1
     if gone == 0:
         return size
     counts[EXPIRED] += gone
-    return _compact(m, 0, size, 0, dead, place)
+    return _compact(m, 0, size, 0, work)
 
 
 @jit
-def _compact(
-    m: Members, first: int, last: int, to: int, dead: Mask, place: Ints,
-) -> int:  # fmt: skip
+def _compact(m: Members, first: int, last: int, to: int, work: Work) -> int:
     """Move the live members of ``[first, last)`` to ``to``; clears ``dead``, returns their end."""
+    dead, place = work.dead, work.place
     for member in range(first, last):
         if dead[member]:
             dead[member] = False
@@ -303,5 +331,6 @@ def _compact(
             m.pane[to] = m.pane[member]
             m.since[to] = m.since[member]
             m.slot[to] = m.slot[member]
+            work.code[to] = work.code[member]
         to += 1
     return to

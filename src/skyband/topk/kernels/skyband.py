@@ -1015,6 +1015,7 @@ class Skyband:
     ) -> None:
         """Go through the plan; whenever room is lacking, make more."""
         cursor = np.array([0, -1, 0, LOWEST, self.used, self.garbage, self._held, 0], np.int64)
+        before = self.used
         while True:
             lacking = fold_units(
                 self.rows, self.order, self.groups, self.k, plan, runs, windows, answers,
@@ -1026,8 +1027,8 @@ class Skyband:
             need = int(cursor[NEED])
             if lacking == ROWS:
                 # Groups are alike: each of the others will need about what those so far did.
-                done = int(cursor[UNIT])
-                likely = need * len(plan.groups) // done if done >= _MANY else 0
+                done, more = int(cursor[UNIT]), need - before
+                likely = before + more * len(plan.groups) // done if done >= _MANY else 0
                 self._reserve_rows(max(need + need // 2, likely + likely // 8))
             else:
                 self._scratch = make_scratch(2 * need, self.k)
