@@ -74,6 +74,21 @@ class TestJournal:
         assert read == list(range(len(read)))
         assert 1 <= len(read) < 31
 
+    def test_a_record_may_end_with_its_block(self, tmp_path: Path) -> None:
+        log = Journal.begun(tmp_path / "other", 0)
+        before = log.size
+        log.append({"n": 0})
+        left = BLOCK - (log.size - before)
+        log.close()
+        log = Journal.begun(tmp_path / "journal-0", 0)
+        log.append({"n": 0}, bytes(left))
+        assert log.size % BLOCK == 0
+        log.sync()
+        log.close()
+        log, records = Journal.opened(tmp_path / "journal-0", 0)
+        log.close()
+        assert [record.rows for record in records] == [bytes(left)]
+
     def test_posted_rows_cannot_pass_for_records(self, tmp_path: Path) -> None:
         other = self.made(tmp_path, [1, 1, 1, 1]).read_bytes()
         path = tmp_path / "own"

@@ -1,4 +1,4 @@
-"""The modules that are changed: at least one kernel and one synopsis per family, and the core."""
+"""The modules that are changed: kernels and synopses of each family, the core, jobs and Spark."""
 
 from __future__ import annotations
 
@@ -50,6 +50,18 @@ UNCERTAIN_KERNELS = "kernels/test_uncertain_kernels.py"
 FUSED_KERNELS = "kernels/test_fused_kernels.py"
 SKYLINE_KERNELS = "kernels/test_skyline_kernels.py"
 
+CRASHES = tuple(
+    f"crashes/test_crashes.py {word}" for word in ("twice[0]", "twice[2]", "twice[5]", "goes_on")
+)
+FIRST_RUNS = ("jobs/test_first_runs.py",)
+SPARK_PARTS = (
+    "spark/test_metamorphic.py not_matter",
+    "spark/test_board_parts.py",
+    "spark/test_spark_parts.py",
+)
+WITHOUT_KERNELS = ("jobs", "spark")
+"""Families that have no kernel."""
+
 TARGETS = (
     Target("core", "skyband.data.order", ANY, ("data/test_order.py",)),
     Target(
@@ -78,6 +90,42 @@ TARGETS = (
         ),
     ),
     Target("core", "skyband.kernels.arrange", ANY, (CORE,)),
+    Target("core", "skyband.engine.session", ANY, ("engine/test_fold.py", "engine/test_resume.py")),
+    Target(
+        "core",
+        "skyband.engine.board",
+        ANY,
+        ("engine/test_readers.py", "engine/test_resume.py", "spark/test_metamorphic.py not_matter"),
+    ),
+    Target("core", "skyband.engine.open_panes", ANY, ("engine/test_open_panes.py",)),
+    Target("core", "skyband.contract.runs", ANY, ("contract/test_contract.py",)),
+    Target("core", "skyband.contract.accumulated", ANY, ("contract/test_unsized_windows.py",)),
+    Target("core", "skyband.contract.tumbling", ANY, ("contract/test_contract.py",)),
+    Target(
+        "jobs",
+        "skyband.jobs.local.journal",
+        {},
+        ("jobs/test_durable.py torn", "jobs/test_durable.py record", *CRASHES),
+    ),
+    Target("jobs", "skyband.jobs.local.checkpoint", {}, (*FIRST_RUNS, *CRASHES)),
+    Target("jobs", "skyband.jobs.local.local_job", {}, ("jobs/test_local_jobs.py", *CRASHES)),
+    Target(
+        "jobs",
+        "skyband.jobs.local.posts",
+        {},
+        ("serve/test_request_keys.py", *CRASHES),
+    ),
+    Target(
+        "jobs",
+        "skyband.jobs.local.files",
+        {},
+        ("jobs/test_durable.py", "jobs/test_local_files.py", *CRASHES),
+    ),
+    Target("jobs", "skyband.jobs.sinks.base", {}, ("jobs/test_sinks.py", *CRASHES)),
+    Target("jobs", "skyband.jobs.world", {}, ("jobs/test_durable.py", *FIRST_RUNS, *CRASHES)),
+    Target("spark", "skyband.spark.bucket", {}, SPARK_PARTS),
+    Target("spark", "skyband.spark.plan", {}, SPARK_PARTS),
+    Target("spark", "skyband.spark.finishing", {}, SPARK_PARTS),
     Target(
         "topk",
         "skyband.kernels.select",
