@@ -150,7 +150,17 @@ def test_show_of_a_board_and_in_a_notebook() -> None:
     assert html.count("<table") == 2
     assert html.count(">[2, 6)</th>") == 2
     assert "<b>&lt;b&gt;</b> 3 rows, 3 windows" in html
-    assert html.count("linear-gradient") == 1
+    assert html.count("linear-gradient") == 3  # of two scores and one count
+    rows = pa.table({"ts": [0, 1, 2, 3], "id": [7, 9, 8, 6], "x": [5, 4, 3, 2], "g": list("aabb")})
+    query = sb.TopK(k=2, score="x", id="id", time="ts", by="g", window=sb.TimeWindow(4))
+    html = sb.show(sb.rank(rows, query))._repr_html_()
+    assert ["linear" in cell for cell in re.findall("<td[^<]*>[4567]</td>", html)] == [
+        False,
+        True,
+        True,
+        False,
+    ]
+    assert "linear-gradient" not in sb.show(sb.rank(rows, query).slice(0, 0))._repr_html_()
 
 
 def test_bars_can_be_read_in_the_dark() -> None:

@@ -154,6 +154,19 @@ def test_a_window_that_had_no_rows_has_no_revision_before() -> None:
     assert answer.changes["x"].to_pylist() == [2.0, 3.0]  # against the window that ends at 40
 
 
+def test_a_late_row_is_in_windows_to_come() -> None:
+    for size, ends in ((30, [30, 40]), (10, [30])):
+        asked = sb.TopK(
+            k=1, score="x", time="t",
+            window=sb.TimeWindow(size, slide=10, lateness=40, revise=25),
+        )  # fmt: skip
+        monitor = sb.Monitor(asked)
+        assert told(monitor.push(rows((65, 1.0)))) == []
+        assert told(monitor.push(rows((12, 2.0)))) == [(20, 0, [2.0])]
+        shown = [2.0] if size == 30 else []  # or the first empty window after one with rows
+        assert told(monitor.push(rows((80, 1.0)))) == [(end, 0, shown) for end in ends]
+
+
 def test_nothing_is_half_corrected() -> None:
     monitor = sb.Monitor(query(revise=25), late="raise")
     monitor.push(rows((3, 1.0), (25, 3.0)))
@@ -179,6 +192,9 @@ def test_nothing_is_half_corrected() -> None:
     before = monitor.snapshot()
     with pytest.raises(sb.DataError, match="too often"):
         monitor.push(report(14, "y"))
+    assert monitor.snapshot() == before
+    with pytest.raises(sb.DataError, match="too often"):  # of a window that had no rows
+        monitor.push(pa.concat_tables([report(25, "q"), report(26, "q")]))
     assert monitor.snapshot() == before
     (answer,) = monitor.push(report(14, "x"))
     assert (answer.end, answer.revision) == (20, 1)
@@ -290,6 +306,9 @@ def test_a_query_that_joins_is_corrected_from_its_first_window_on() -> None:
         wanted += [each for each in alone.push(batch) if each.start >= first]
         assert all(each.start >= first for each in found)
         monitor = sb.Monitor.restore(monitor.snapshot())
+    early = [t for b in stream.batches[4:] for t in b["ts"].to_pylist() if t < first]
+    stats = monitor.stats()["new"]
+    assert stats["rows_late"] + stats["rows_unused"] >= len(early) > 9
     # A row that came before may be at the very start of the first window.
     found, wanted = (
         [(a.end, a.revision, a.table.to_pylist()) for a in many if a.start > first]

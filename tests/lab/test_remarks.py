@@ -9,6 +9,7 @@ import pytest
 from lab.bench.command import said_minutes
 from lab.experiments.fsw_remarks import order_explains
 from lab.experiments.remarks import moved, saving, span
+from lab.experiments.seeds import Sample
 from lab.experiments.verdicts import PAPERS
 
 
@@ -53,3 +54,19 @@ def test_every_experiment_says_how_long_it_takes(paper: str) -> None:
 
 def test_times_to_plan_with() -> None:
     assert [said_minutes(n) for n in (20, 400, 9000)] == ["1 minute", "7 minutes", "2.5 hours"]
+
+
+def test_a_quick_run_of_all_papers_takes_under_ten_minutes() -> None:
+    experiments = [import_module(f"lab.experiments.{paper}") for paper in PAPERS]
+    assert sum(each.estimate(each.QUICK) for each in experiments) < 600
+
+
+def test_a_mean_over_seeds_has_an_interval() -> None:
+    found = Sample((0.60, 0.81, 0.70, 0.65, 0.75, 0.72, 0.68, 0.69))
+    assert found.mean == pytest.approx(0.70)
+    # Student's t with seven degrees of freedom: 2.365 × 0.0632 / √8
+    assert found.half == pytest.approx(0.0529, abs=1e-4)
+    assert (found / Sample((2.0,))).mean == pytest.approx(0.35)
+    assert (found - found).half == 0
+    assert Sample.of(0.5).half == 0
+    assert f"{found:.2f} {Sample.of(0.5):.1f}" == "0.70 ± 0.05 0.5"

@@ -34,14 +34,14 @@ Kinds = tuple[str, ...]
 _OCCURRENCE_STEP = np.uint64(0x9E37_79B9_7F4A_7C15)
 
 
-def asked_changes(name: str, asked: bool | str | Sequence[str]) -> bool | Kinds:
+def asked_changes(name: str, wanted: bool | str | Sequence[str]) -> bool | Kinds:
     """Check which changes are asked for: all (True), none, or some kinds with their rows."""
-    return asked if isinstance(asked, bool) else kinds_of(name, asked)
+    return wanted if isinstance(wanted, bool) else kinds_of(name, wanted)
 
 
-def kinds_of(name: str, asked: str | Sequence[str]) -> Kinds:
+def kinds_of(name: str, wanted: str | Sequence[str]) -> Kinds:
     """Check which kinds of changes are asked for; one may stand alone."""
-    kinds = (asked,) if isinstance(asked, str) else tuple(asked)
+    kinds = (wanted,) if isinstance(wanted, str) else tuple(wanted)
     for kind in kinds:
         one_of(name, kind, (*ALERTS, "move"))
     return kinds

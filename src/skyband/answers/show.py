@@ -8,6 +8,7 @@ from html import escape
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -85,7 +86,7 @@ class AnswerTable:
         for name, table in self._tables.items():
             windows = _windows(table)
             bold = f"<b>{escape(name)}</b> " * bool(name)
-            value = next((n for n in _MEASURES if n in table.column_names), None)
+            value = _measure(windows[-self._last :])
             body = "".join(
                 f'<tr><th colspan="{table.num_columns}" style="text-align:left;padding:2px 8px">'
                 f"{escape(_span(window))}</th></tr>{_body(window, value)}"
@@ -97,6 +98,23 @@ class AnswerTable:
     def _head(self, table: pa.Table, windows: list[pa.Table]) -> str:
         some = f"; the last {self._last:,}:" if len(windows) > self._last else ""
         return f"{_count(table.num_rows, 'row')}, {_count(len(windows), 'window')}{some}"
+
+
+def _measure(windows: list[pa.Table]) -> str | None:
+    """The column of the values that rank the rows: one that is known, or goes down with ranks."""
+    names = windows[0].column_names if windows else []
+    known = next((name for name in _MEASURES if name in names), None)
+    if known is not None or "rank" not in names:
+        return known
+    table = pa.concat_tables(windows)
+    further = np.diff(table["rank"].to_numpy()) > 0
+    for name in names[names.index("rank") + 1 :]:
+        if name in _numeric(table) and not table[name].null_count:
+            values = table[name].cast(pa.float64(), safe=False).to_numpy()
+            steps = np.diff(values)[further]
+            if steps.any() and ((steps <= 0).all() or (steps >= 0).all()):
+                return str(name)
+    return None
 
 
 def _windows(table: pa.Table) -> list[pa.Table]:
@@ -220,5 +238,5 @@ def _rows(answer: Answer) -> str:
 def _promise(answer: Answer) -> str:
     if answer.exact:
         return ""
-    told = ", ".join(f"{name} {plain(value)}" for name, value in answer.bounds.items())
-    return f", approximate ({told})" if told else ", approximate"
+    bounds = ", ".join(f"{name} {plain(value)}" for name, value in answer.bounds.items())
+    return f", approximate ({bounds})" if bounds else ", approximate"

@@ -117,11 +117,11 @@ def answers_of(
         # A group that expires now may give its code to another, so it is looked up at once.
         build = partial(_table, shape, finished, schema, edges, offsets, shares, revisions)
         made = build() if shape.groups.names or not later else LazyTable(schema, build)
-        told = finished.scalars.get("exact")
-        exact = _every(told, first, last, synopsis.exact)
-        proven = _all(len(finished), synopsis.exact) if told is None else told.astype(np.bool_)
+        proofs = finished.scalars.get("exact")
+        exact = _every(proofs, first, last, synopsis.exact)
+        proven = _all(len(finished), synopsis.exact) if proofs is None else proofs.astype(np.bool_)
         own = under(finished.scalars, "bound:")
-        empty = told is not None or synopsis.exact
+        empty = proofs is not None or synopsis.exact
         promises = Promises(rows.lengths, proven, bounds | own, empty, dict(bounds))
         bounds |= {
             name: _greatest(values, first, last, bounds.get(name)) for name, values in own.items()
@@ -189,17 +189,17 @@ def _runs_of(finished: Runs | None, windows: Windows) -> tuple[Ints, Ints]:
     if finished is None:
         none = np.zeros(len(windows), np.int64)
         return none, none
-    runs, asked = finished.stamp, windows.number
-    if len(runs) == len(asked) == 1 and windows.group is None and runs[0] == asked[0]:
+    runs, numbers = finished.stamp, windows.number
+    if len(runs) == len(numbers) == 1 and windows.group is None and runs[0] == numbers[0]:
         return _FIRST, _SECOND
     if windows.group is not None:
         scale = len(windows.ranks) + 1
         runs = runs * scale + windows.ranks[finished.group]
-        asked = asked * scale + windows.ranks[windows.group]
-    if len(runs) == len(asked) and (runs == asked).all():
+        numbers = numbers * scale + windows.ranks[windows.group]
+    if len(runs) == len(numbers) and (runs == numbers).all():
         first = np.arange(len(runs))
         return first, first + 1
-    return np.searchsorted(runs, asked), np.searchsorted(runs, asked, side="right")
+    return np.searchsorted(runs, numbers), np.searchsorted(runs, numbers, side="right")
 
 
 def _every(

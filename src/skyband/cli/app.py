@@ -30,8 +30,8 @@ app = typer.Typer(
 )
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(show: bool) -> None:
+    if show:
         from importlib.metadata import version
 
         print(f"skyband {version('skyband')}")

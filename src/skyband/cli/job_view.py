@@ -79,14 +79,14 @@ def job_frame(job: Job, report: Report, height: int, width: int = 1_000) -> Grou
 
 def _figures(report: Report) -> Table:
     """The figures in two lines, which fit a terminal of 80 columns."""
-    told = figures(report)
+    values = figures(report)
     grid = Table.grid(padding=(0, 1))
-    for _ in range(0, len(told), 2):
+    for _ in range(0, len(values), 2):
         grid.add_column(style="dim", no_wrap=True)
         grid.add_column(justify="right", no_wrap=True)
         grid.add_column()
-    for line in (list(told)[::2], list(told)[1::2]):
-        grid.add_row(*(Text(cell) for name in line for cell in (name, told[name], "")))
+    for line in (list(values)[::2], list(values)[1::2]):
+        grid.add_row(*(Text(cell) for name in line for cell in (name, values[name], "")))
     return grid
 
 

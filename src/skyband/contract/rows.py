@@ -217,7 +217,7 @@ class Faults:
 
     def joined(self, more: Faults) -> Faults:
         """These faults, plus those of ``more`` for rows that had none."""
-        fresh = [(name, told, mask & ~self.mask) for name, told, mask in more.tests]
+        fresh = [(name, reason, mask & ~self.mask) for name, reason, mask in more.tests]
         tests = [*self.tests, *(test for test in fresh if test[2].any())]
         return Faults(self.mask | more.mask, [*self.reasons, *more.reasons], tests)
 

@@ -182,10 +182,10 @@ def _record(raw: bytes | None, kinds: pa.Schema) -> list[Any] | None:
     if raw is None:
         return None
     try:
-        told = json.loads(raw.decode("utf-8-sig"), parse_int=_whole)
-        if not isinstance(told, dict):
+        value = json.loads(raw.decode("utf-8-sig"), parse_int=_whole)
+        if not isinstance(value, dict):
             return None
-        return [_value(told.get(field.name), field.type) for field in kinds]
+        return [_value(value.get(field.name), field.type) for field in kinds]
     except (ValueError, RecursionError):
         return _alone(raw, kinds)
 

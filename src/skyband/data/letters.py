@@ -121,7 +121,7 @@ def _letters(
     reasons: Sequence[str | None],
     records: Sequence[tuple[str | None, str | None]],
 ) -> pa.Table:
-    told: dict[str, Any] = {
+    values: dict[str, Any] = {
         "source": [source] * rows.num_rows,
         "reason": reasons,
         "record": [record for record, _ in records],
@@ -133,7 +133,7 @@ def _letters(
         if known is not None:
             columns.append(rows.column(known).cast(letter.type))
         else:
-            columns.append(pa.array(told.get(letter.name, [None] * rows.num_rows), letter.type))
+            columns.append(pa.array(values.get(letter.name, [None] * rows.num_rows), letter.type))
     return pa.Table.from_arrays(columns, schema=LETTERS)
 
 

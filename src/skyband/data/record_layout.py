@@ -56,13 +56,13 @@ def read_alike(raw: pa.Array, rows: Ints, kinds: pa.Schema) -> tuple[list[Any], 
         if len(rows) < FEW:
             break
         example = raw[int(rows[attempt * len(rows) // _LAYOUTS])].as_py()
-        told = _layout(example, kinds)
-        if told is None:
+        layout = _layout(example, kinds)
+        if layout is None:
             continue
         records = records or _records(raw)
-        if not _is_common(records, rows[:: 1 + len(rows) // _SAMPLE], kinds, *told):
+        if not _is_common(records, rows[:: 1 + len(rows) // _SAMPLE], kinds, *layout):
             continue
-        read = _read(records, rows, kinds, *told)
+        read = _read(records, rows, kinds, *layout)
         if read is None:
             continue
         table, matched = read

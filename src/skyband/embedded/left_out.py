@@ -49,8 +49,10 @@ def with_left_out(table: pa.Table, session: Session) -> pa.Table:
     counts: dict[str, Any] = {name: session.rows[name] for name in _WORDS}
     if not any(counts.values()):
         return table
-    told = json.dumps({"rows_in": session.rows["rows_in"], **counts, "reason": session.reason})
-    return table.replace_schema_metadata({**(table.schema.metadata or {}), "skyband": told})
+    counts_text = json.dumps(
+        {"rows_in": session.rows["rows_in"], **counts, "reason": session.reason}
+    )
+    return table.replace_schema_metadata({**(table.schema.metadata or {}), "skyband": counts_text})
 
 
 class Watch(Iterator[Answer]):

@@ -169,15 +169,15 @@ class Monitor:
         if self.board.alone:
             if name is not None and last is not None:
                 raise QueryError("this monitor has one query without a name; give only last=")
-            asked: str | None = None
+            known: str | None = None
             last = name if last is None else last
         else:
-            asked = self._known(name)
-        window = self.board.queries[asked].window
+            known = self._known(name)
+        window = self.board.queries[known].window
         size = None if last is None else window.ticks(last, "last")
         if size is not None and window.panes.sized and not 0 < size <= window.panes.size:
             raise QueryError(f"last must be positive and at most the window's size, not {last!r}")
-        return Answer(self.board.peek(asked, size), 0)
+        return Answer(self.board.peek(known, size), 0)
 
     def position(self, id: Any, group: Any = (), name: str | None = None) -> Position | None:
         """Where an id or item stands now: its rank, its score or count, and how many there are.

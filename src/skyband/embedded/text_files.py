@@ -150,11 +150,11 @@ class CsvFile:
         try:
             return sound(self._parsed(text, start > 0, names), full=False)
         except (pa.ArrowException, ValueError) as problem:
-            told = str(problem)
+            reason = str(problem)
             if start:  # Arrow counts the rows of this block only
-                told = f"{_ROW.sub('', told)} (after byte {start:,})"
-                told += _TYPES if "conversion error" in told else ""
-            raise SchemaError(f"{self.path.name!r} could not be read as csv: {told}") from problem
+                reason = f"{_ROW.sub('', reason)} (after byte {start:,})"
+                reason += _TYPES if "conversion error" in reason else ""
+            raise SchemaError(f"{self.path.name!r} could not be read as csv: {reason}") from problem
 
     def _parsed(
         self, text: bytes, later: bool = False, names: Sequence[str] | None = None

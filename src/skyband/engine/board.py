@@ -155,8 +155,8 @@ class BoardSession:
         tables = _Tables(self.needed if len(self.sessions) > 1 else None)
         given = [None if part is None else tables.of(part) for part in parts]
         with one_batch() if len(self.sessions) > 1 else nullcontext():
-            told = None if self._on_late is None else partial(self._told_late, parts)
-            answers = self._carry_out(partial(self._pushing, given), told)
+            on_late = None if self._on_late is None else partial(self._told_late, parts)
+            answers = self._carry_out(partial(self._pushing, given), on_late)
         self.rows_in += sum(tables.rows.values())
         return answers
 

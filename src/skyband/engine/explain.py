@@ -57,8 +57,8 @@ def _lines(query: Query) -> list[str]:
     size = " ".join(window.words(settings))
     per_window = f"{panes.per_window} pane{'s' if panes.per_window > 1 else ''} per window"
     remark = model.remark(query) if hasattr(model, "remark") else ""
-    told = [f"  {remark}"] if remark else []
-    return [", ".join(words), f"  window {size}; {per_window}", *told]
+    remarks = [f"  {remark}"] if remark else []
+    return [", ".join(words), f"  window {size}; {per_window}", *remarks]
 
 
 def _is_default(query: Query, name: str) -> bool:

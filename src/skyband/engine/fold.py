@@ -492,8 +492,8 @@ class Fold:
             shares = self.shares(windows)
         history = reader.history
         revisions = None if history is None else history.next_revisions(windows.number)
-        told = (reader.last, later, shares, revisions)
-        answers = answers_of(reader.shape, runs, windows, edges, totals, *told)
+        extras = (reader.last, later, shares, revisions)
+        answers = answers_of(reader.shape, runs, windows, edges, totals, *extras)
         if history is None:
             reader.last = reader.last | answers.last()
         else:

@@ -85,8 +85,8 @@ class TimeLimits:
         """The rows whose time is outside; ``timed`` tells which rows have a time at all."""
         early, late = timed & (ticks < self.least), timed & (ticks > self.most)
         ahead = timed & (ticks > self.latest)
-        told = f"the time is more than {self.ahead} ahead of this machine's clock"
-        tests = [(name, self.too_early, early), (name, self.too_late, late), (name, told, ahead)]
+        too_far = f"the time is more than {self.ahead} ahead of this machine's clock"
+        tests = [(name, self.too_early, early), (name, self.too_late, late), (name, too_far, ahead)]
         return faults_of(batch, tests)
 
 

@@ -102,10 +102,10 @@ class PerGroup(Synopsis[Any]):
         return self.model.bounds
 
     def partial(self, first: int, end: int, group: int | None = None) -> Runs:
-        asked = sorted(self.members) if group is None else [group]
+        groups = sorted(self.members) if group is None else [group]
         found = [
             _as_group(self.members[each].partial(first, end), each)
-            for each in asked
+            for each in groups
             if each in self.members and _covers(self.filled[each], first, end)
         ]
         return Runs.concat(found) if found else self.model.partial(first, end)
@@ -118,13 +118,13 @@ class PerGroup(Synopsis[Any]):
         for group in sorted(groups):
             mine = fresh.get(group, empty)
             self._remember(group, mine.stamp)
-            asked = self._windows(group, windows)
-            if not len(mine) and not len(asked):
+            own = self._windows(group, windows)
+            if not len(mine) and not len(own):
                 continue
-            partial = self._member(group).fold(mine, asked)
+            partial = self._member(group).fold(mine, own)
             if partial is not None:
                 found.append(_as_group(partial, group))
-                self.filled[group] = self.filled[group][self.filled[group] >= asked.first[-1]]
+                self.filled[group] = self.filled[group][self.filled[group] >= own.first[-1]]
         return Runs.concat(found).ordered(windows.ranks) if found else None
 
     def needed_rows(self) -> dict[int, int] | None:

@@ -183,8 +183,8 @@ class DecayedCounts(RunningCounts):
             return fresh
         # Of those, only the items that are not in the state.
         live = _key(np.repeat(np.arange(len(known)), items.lengths), items["hash"])
-        asked = _key(place[owner[hit]], part["hash"][hit])
-        hit = hit[~np.isin(asked, live, kind="sort")]
+        keys = _key(place[owner[hit]], part["hash"][hit])
+        hit = hit[~np.isin(keys, live, kind="sort")]
         slack = np.zeros(len(part))
         slack[hit] = cells["weight"][at[hit]] * factor[owner[hit]]
         columns = {**part.columns, "count": part["count"] + slack, "error": part["error"] + slack}

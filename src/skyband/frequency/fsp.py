@@ -89,9 +89,9 @@ class Fsp(SketchSynopsis):
         owner = self.lists.group[codes] if self.query.groups else codes.astype(np.int32)
         return self.latest.keys(hashes, owner, np.arange(len(codes) + 1))
 
-    def _gaps(self, asked: Windows) -> tuple[Array, Mask]:
+    def _gaps(self, windows: Windows) -> tuple[Array, Mask]:
         """What items may count in panes whose lists lack some, and whether there are such panes."""
-        assert asked.group is not None
+        assert windows.group is not None
         lists, gap = self.lists, self.lists.runs["gap"]
         lacking = np.flatnonzero(gap >= 0)
         group, stamp = lists.runs["owner"][lacking], lists.run_panes[lacking]
@@ -100,12 +100,12 @@ class Fsp(SketchSynopsis):
         known, ranks = np.unique(stamp[order], return_inverse=True)
         many = len(known) + 1
         keys = group[order].astype(np.int64) * many + ranks
-        first = asked.group.astype(np.int64) * many
+        first = windows.group.astype(np.int64) * many
         low, high = (
             np.searchsorted(keys, first + np.searchsorted(known, edge))
-            for edge in (asked.first, asked.end)
+            for edge in (windows.first, windows.end)
         )
-        lost, some = np.zeros(len(asked), self.dtype), high > low
+        lost, some = np.zeros(len(windows), self.dtype), high > low
         if some.any():
             pairs = np.stack([low[some], high[some]], axis=1).ravel()
             lost[some] = np.add.reduceat(np.append(gap[lacking[order]], 0), pairs)[::2]
@@ -116,13 +116,13 @@ class Fsp(SketchSynopsis):
     def _partial(self, first: int, end: int, group: int | None) -> Runs:
         return self.lists.partial(first, end, group)
 
-    def _lifted(self, asked: Windows, part: Part, rest: Array) -> Runs:
+    def _lifted(self, windows: Windows, part: Part, rest: Array) -> Runs:
         """Answers, with what an item may count in panes whose lists lack it added to both.
 
         The same is added to what is left out: ``rest`` is the greatest count minus ``absent``.
         """
-        assert asked.group is not None
-        lost, some = self._gaps(asked)
+        assert windows.group is not None
+        lost, some = self._gaps(windows)
         lift = np.maximum(np.repeat(lost, part.lengths) - part["absent"], 0)
         columns = {name: part[name] for name in ("error", *self.item_type.columns)}
         columns |= {"estimate": part["count"], "count": part["count"] + lift}
@@ -130,7 +130,7 @@ class Fsp(SketchSynopsis):
         lift = part["count"] - part["estimate"]
         part = Part(part.offsets, {**part.columns, "error": part["error"] + lift})
         scalars: dict[str, Array] = {"exact": ~some, "bound:mu": lost + rest}
-        return Runs(asked.number, asked.group, {"items": part}, scalars)
+        return Runs(windows.number, windows.group, {"items": part}, scalars)
 
     # State ------------------------------------------------------------------------------------
 

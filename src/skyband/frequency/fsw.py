@@ -189,16 +189,16 @@ class Fsw(GroupedSketch):
         self.make_room(pushed)
         if not self.has_errors and (pushed.missing.any() or pushed.errors.any()):
             self.keep_errors()
-        plan, asked = self.plan(panes.group, windows)
+        plan, due = self.plan(panes.group, windows)
         slots, rows, values, let_go, which, owner, ends, proven, mu, live = fold_fsw(
-            self.sketch(), plan, pushed, self.item_type.raw, asked.first, asked.end,
+            self.sketch(), plan, pushed, self.item_type.raw, due.first, due.end,
             self.reads, self.dtype.kind == "i",
         )  # fmt: skip
         found = None
         if len(windows):
             columns, lengths = self._items(panes, slots, rows), np.diff(ends, prepend=0)
             part = self._part(offsets_of(lengths), values, let_go, columns)
-            found = self._answers(asked.number[which], owner, part, proven, mu, live)
+            found = self._answers(due.number[which], owner, part, proven, mu, live)
             found = found.ordered(windows.ranks) if self.query.groups else found
         self._materialise(panes, self.used)
         return found

@@ -96,17 +96,17 @@ class SpaceSaving(GroupedSketch):
         self.hold(panes.group)
         shape = self.query.window.panes
         pushed = self.unpacked(panes)
-        plan, asked = self.plan(panes.group, windows)
+        plan, due = self.plan(panes.group, windows)
         instances = kernel.Instance(*(getattr(self, name) for name in kernel.Instance._fields))
         state = InstanceState(self.last, self.started, instances, self.total, self.ended)
         slots, rows, values, which, owner, ends, proven, mu = fold_instances(
-            plan, pushed, asked.first, asked.end, self.reads, self.filtered,
+            plan, pushed, due.first, due.end, self.reads, self.filtered,
             shape.per_window, self.every, state, self.shift,
         )  # fmt: skip
         found = None
         if len(windows):
             columns = self._items(panes, slots, rows)
-            lengths, number = np.diff(ends, prepend=0), asked.number[which]
+            lengths, number = np.diff(ends, prepend=0), due.number[which]
             found = self._answers(number, owner, lengths, values, columns, proven, mu)
             found = found.ordered(windows.ranks) if self.query.groups else found
         self._materialise(panes, self.used)

@@ -143,8 +143,8 @@ class LatestRows:
     def read(self, found: Runs, hashes: Hashes) -> Runs:
         """Add the kept columns to answers over the panes as they are now."""
         items = found.parts["items"]
-        asked = self.index.find(self.keys(hashes, found.group, items.offsets))
-        return found.with_parts(items=Part(items.offsets, {**items.columns, **self.stored(asked)}))
+        slots = self.index.find(self.keys(hashes, found.group, items.offsets))
+        return found.with_parts(items=Part(items.offsets, {**items.columns, **self.stored(slots)}))
 
     def _expire(self, due: Sequence[Windows]) -> None:
         """Forget what has left the windows of all readers."""

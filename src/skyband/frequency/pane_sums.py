@@ -247,9 +247,9 @@ class PaneSums:
     def fold_all(self, panes: Runs, windows: Sequence[Windows]) -> list[Runs | None]:
         """Take all entries of the panes, and read the windows of each size."""
         pieces: list[list[Runs | None]] = [[] for _ in windows]
-        for some, asked in self._stretches(panes, windows):
+        for some, due in self._stretches(panes, windows):
             self._append(some)
-            for sums, own, answers in zip(self.sums, asked, pieces, strict=True):
+            for sums, own, answers in zip(self.sums, due, pieces, strict=True):
                 answers.append(self._read(sums, own))
             self._expire()
         return [_joined(answers) for answers in pieces]
@@ -276,7 +276,7 @@ class PaneSums:
         that come only much later. A stretch of ``_STRETCH`` entries is always allowed.
         """
         offsets, stamp, start = panes.parts["items"].offsets, panes.stamp, 0
-        asked = [0 for _ in windows]
+        answered = [0 for _ in windows]
         while start < len(panes):
             most = offsets[start] + max(_STRETCH, len(self))
             stop = max(start + 1, int(np.searchsorted(offsets, most, side="right")) - 1)
@@ -284,10 +284,10 @@ class PaneSums:
             if stop == len(panes):
                 break
             upto = [int(np.searchsorted(own.end, stamp[stop], side="right")) for own in windows]
-            cuts = zip(windows, asked, upto, strict=True)
+            cuts = zip(windows, answered, upto, strict=True)
             yield panes.slice(start, stop), [own.slice(low, high) for own, low, high in cuts]
-            start, asked = stop, upto
-        rest = [own.slice(low, len(own)) for own, low in zip(windows, asked, strict=True)]
+            start, answered = stop, upto
+        rest = [own.slice(low, len(own)) for own, low in zip(windows, answered, strict=True)]
         yield panes.slice(start, len(panes)), rest
 
     def _append(self, panes: Runs) -> None:
@@ -374,10 +374,10 @@ class PaneSums:
         low = run_starts(owner)
         high = np.append(low[1:], len(owner))[: len(low)]
         whole = np.full(len(low), first), np.full(len(low), end)
-        asked = Windows(np.zeros(len(low), np.int64), *whole, _NONE, owner[low])
+        windows = Windows(np.zeros(len(low), np.int64), *whole, _NONE, owner[low])
         cuts, ks = (part.offsets[low], part.offsets[high]), np.full(len(low), self.most)
         code, value, stop, rest = self._recount(part, *cuts, ks)
-        return self._best(asked, stop, code, value.T, rest)
+        return self._best(windows, stop, code, value.T, rest)
 
     def totals(self, first: int, end: int, group: int) -> Part:
         """The counts of all items of a group over the live panes ``[first, end)``, in any order."""
@@ -410,18 +410,18 @@ class PaneSums:
         return recount(part["code"], part["value"], low, high, ks, keys, decided)
 
     def _best(
-        self, asked: Windows, end: Ints, code: Array, columns: Iterable[Array], rest: Array
+        self, windows: Windows, end: Ints, code: Array, columns: Iterable[Array], rest: Array
     ) -> Runs:
-        """Answers from the best codes and their sums, one for each (window, group) of ``asked``."""
+        """Answers from the best codes and their sums, one for each window and group."""
         named: dict[str, Any] = dict(zip(self.shown, columns, strict=True))
         offsets = offsets_of(np.diff(end, prepend=0))
-        return self.answer(asked, Part(offsets, named | self.items.store.gather(code)), rest)
+        return self.answer(windows, Part(offsets, named | self.items.store.gather(code)), rest)
 
-    def _counted(self, asked: Windows, part: Part, rest: Array) -> Runs:
-        assert asked.group is not None
+    def _counted(self, windows: Windows, part: Part, rest: Array) -> Runs:
+        assert windows.group is not None
         part = part if self.measured is None else self.measured.measure.ranked(part)
         best = self.items.item_type.ranked(part, self.most)
-        return Runs(asked.number, asked.group, {"items": best})
+        return Runs(windows.number, windows.group, {"items": best})
 
     # State ------------------------------------------------------------------------------------
 

@@ -199,8 +199,8 @@ class Eaa(LiveReports):
     def _within(self, who: Codes, values: Floats, seen: Codes, share: Floats) -> Floats:
         # Reports before an instance expire before it, so where objects return as many may come
         # again; elsewhere an object never reports more often than ``_most`` says.
-        told = seen if self.query.returns else self.ever[who]
-        return best_values(values, seen, told, self._most(seen), self.low, self.high, share)
+        reported = seen if self.query.returns else self.ever[who]
+        return best_values(values, seen, reported, self._most(seen), self.low, self.high, share)
 
     def retained(self) -> int:
         """The instances that the last sweep left plus the reports since, or all live reports.

@@ -342,8 +342,8 @@ class LiveReports(FusedSynopsis):
         if many > 1:  # of the changes up to its step, the last one of the object
             order = np.argsort(changed.codes, kind="stable")
             keys = changed.codes[order].astype(np.int64) * many + order
-            asked = codes.astype(np.int64) * many + changed.offsets[step + 1]
-            last = order[np.maximum(np.searchsorted(keys, asked) - 1, 0)]
+            wanted = codes.astype(np.int64) * many + changed.offsets[step + 1]
+            last = order[np.maximum(np.searchsorted(keys, wanted) - 1, 0)]
             fresh = (changed.codes[last] == codes) & (last < changed.offsets[step + 1])
             found[fresh] = changed.known[last[fresh]]
         return found

@@ -58,8 +58,8 @@ def run_job(
     if job.engine == "local":
         from skyband.jobs.local.local_job import run_local
 
-        told = None if tell is None else lambda progress: tell(progress.report())
-        run_local(job, told, seconds)
+        observer = None if tell is None else lambda progress: tell(progress.report())
+        run_local(job, observer, seconds)
         return
     require_packages(imported=False)
     from skyband.jobs.spark.run_job import run

@@ -44,33 +44,33 @@ class KeyTypes:
         plain = {**self.needed, **self.optional}
         return plain | {f"{name}_env": plain[name] for name in FROM_ENV if name in plain}
 
-    def lacks(self, told: Mapping[str, Any]) -> list[str]:
+    def lacks(self, table: Mapping[str, Any]) -> list[str]:
         """The keys that are needed and missing."""
         return [
-            n for n in self.needed if n not in told and not (n in FROM_ENV and f"{n}_env" in told)
+            n for n in self.needed if n not in table and not (n in FROM_ENV and f"{n}_env" in table)
         ]
 
-    def good(self, told: Any) -> dict[str, Any]:
+    def good(self, table: Any) -> dict[str, Any]:
         """The settings that are known and have the right type."""
         known = self.known
-        given = told if isinstance(told, Mapping) else {}
+        given = table if isinstance(table, Mapping) else {}
         return {n: value for n, value in given.items() if n in known and _fits(value, known[n])}
 
-    def problems(self, where: str, told: Any) -> list[str]:
+    def problems(self, where: str, table: Any) -> list[str]:
         """The keys that are missing, unknown or of the wrong type."""
         known = self.known
-        if not isinstance(told, Mapping):
-            return [f"{where} must be a table, not {told!r}"]
+        if not isinstance(table, Mapping):
+            return [f"{where} must be a table, not {table!r}"]
         listed = ", ".join(known)
-        unknown = [n for n in told if n not in known]
+        unknown = [n for n in table if n not in known]
         found = [
             f"{where} has no key {name!r}; its keys are {listed}{did_you_mean(name, known)}"
             for name in unknown
         ]
-        for name in self.lacks(told):
+        for name in self.lacks(table):
             other = f", or {name}_env" if name in FROM_ENV else ""
             found.append(f"{where} needs {name!r}{other}; its keys are {listed}")
-        for name, value in told.items():
+        for name, value in table.items():
             kind = known.get(name, object)
             if not _fits(value, kind):
                 found.append(f"{where} {name} must be {_NAMES[kind]}, not {_given(name, value)}")

@@ -345,9 +345,9 @@ def _chosen(look: SourceSample, role: str) -> str:
 def _over(look: SourceSample) -> str:
     """The time column and the window; without a time, a window over the last rows."""
     if look.time is None:
-        told = "# no time was found; with one: time = ..., window = { size = ... }"
+        comment = "# no time was found; with one: time = ..., window = { size = ... }"
         count = max(min((look.rows or 1_000_000) // 10, 100_000), 1)
-        return f"window = {{ count = {count}, slide = {max(count // 10, 1)} }}   {told}\n"
+        return f"window = {{ count = {count}, slide = {max(count // 10, 1)} }}   {comment}\n"
     size, slide = _window(look, look.time)
     window = f"window = {{ size = {size}, slide = {slide} }}\n"
     time, form = _quoted(look.time), look.forms.get(look.time)

@@ -103,13 +103,13 @@ class Job:
     @property
     def reads(self) -> str:
         """A short text that is another one if the sources are."""
-        told = {name: [each.kind, dict(each.settings)] for name, each in self.sources.items()}
-        return hashlib.sha256(json.dumps(told, default=str).encode()).hexdigest()[:16]
+        settings = {name: [each.kind, dict(each.settings)] for name, each in self.sources.items()}
+        return hashlib.sha256(json.dumps(settings, default=str).encode()).hexdigest()[:16]
 
     def changes_of(self, query: str) -> bool | tuple[str, ...]:
         """The changes that a query's sink is given: some kinds, all of them, or none."""
-        asked = self.sinks[query]["changes"]
-        return self.changes if asked is None else tuple(asked)
+        wanted = self.sinks[query]["changes"]
+        return self.changes if wanted is None else tuple(wanted)
 
     def revises(self, query: str) -> bool:
         """Whether windows of a query come again when they are corrected, unless only changes do."""
@@ -234,8 +234,8 @@ def _explain_query(job: Job, name: str, shards: str) -> list[str]:
 
 
 def _told(section: JobSection) -> str:
-    told = (f"{name}={shown(name, value)}" for name, value in section.settings.items())
-    return f"{section.kind} {' '.join(told)}"
+    settings = (f"{name}={shown(name, value)}" for name, value in section.settings.items())
+    return f"{section.kind} {' '.join(settings)}"
 
 
 def _when(trigger: Mapping[str, Any]) -> str:

@@ -41,7 +41,7 @@ def row_limits(job: Job, sinks: Mapping[str, Sink[Any]]) -> dict[str, RowLimits]
     keys = {name: fold_key(query) or name for name, query in job.queries.items()}
     refused: dict[str, dict[str, ValueTest]] = {key: {} for key in keys.values()}
     for name, sink in sinks.items():
-        refused[keys[name]] |= {told: (told, test) for told, test in sink.refuses}
+        refused[keys[name]] |= {reason: (reason, test) for reason, test in sink.refuses}
     made = any(section.kind == "rate" for section in job.sources.values())
     ahead = None if made or job.ahead == "none" else parse_duration(job.ahead, "ahead")
     return {

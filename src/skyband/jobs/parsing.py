@@ -58,22 +58,22 @@ _SAMPLES: Mapping[str, Any] = {
 _KINDS: dict[str, Any] = {"half_life": DecayWindow, "since": LandmarkWindow, "size": TimeWindow}
 
 
-def read_query(table: str, told: Mapping[str, Any], problems: Problems) -> Query | None:
+def read_query(table: str, fields_given: Mapping[str, Any], problems: Problems) -> Query | None:
     """The query of a table; None, with all its problems noted, if it is wrong."""
-    if "sql" in told:
-        return _read_statement(table, told, problems)
+    if "sql" in fields_given:
+        return _read_statement(table, fields_given, problems)
     found: Problems = []
-    kind = told.get("kind", "")
+    kind = fields_given.get("kind", "")
     try:
         one_of(f"[{table}] kind", kind, tuple(KINDS))
     except QueryError as problem:
         problems.append((table, str(problem)))
-        _windows(f"{table}.window", told.get("window"), problems)
+        _windows(f"{table}.window", fields_given.get("window"), problems)
         return None
     cls = KINDS[kind]
     known = {each.name: each for each in fields(cls) if each.init}
     listed = ", ".join(sorted({*known, *CARD.known}))
-    given = {name: value for name, value in told.items() if name != "kind"}
+    given = {name: value for name, value in fields_given.items() if name != "kind"}
     for name in [name for name in given if name not in known]:
         meant = did_you_mean(name, known)
         found.append((table, f"[{table}] has no key {name!r}; {kind} has {listed}{meant}"))
@@ -91,12 +91,12 @@ def read_query(table: str, told: Mapping[str, Any], problems: Problems) -> Query
     return None if found else query
 
 
-def _read_statement(table: str, told: Mapping[str, Any], problems: Problems) -> Query | None:
+def _read_statement(table: str, settings: Mapping[str, Any], problems: Problems) -> Query | None:
     """The query of a table with a statement, whose answers have the query's own columns."""
-    found = [f"leave out {name!r}: sql says all of the query" for name in told if name != "sql"]
+    found = [f"leave out {name!r}: sql says all of the query" for name in settings if name != "sql"]
     statement = None
     try:
-        statement = read_statement(told["sql"])
+        statement = read_statement(settings["sql"])
     except SkybandError as problem:
         found.append(str(problem))
     if statement is not None:
@@ -166,37 +166,41 @@ def _without(given: Mapping[str, Any], name: str, samples: Mapping[str, Any]) ->
 
 
 def _windows(
-    table: str, told: Any, problems: Problems
+    table: str, given: Any, problems: Problems
 ) -> Window | Mapping[str, Window | None] | None:
     """A window, or a window per source: a table of tables."""
-    if isinstance(told, Mapping) and told and all(isinstance(v, Mapping) for v in told.values()):
-        found = {n: _window(f"{table}.{n}", each, problems) for n, each in told.items()}
+    if isinstance(given, Mapping) and given and all(isinstance(v, Mapping) for v in given.values()):
+        found = {n: _window(f"{table}.{n}", each, problems) for n, each in given.items()}
         return None if None in found.values() else found
-    return _window(table, told, problems)
+    return _window(table, given, problems)
 
 
-def _window(table: str, told: Any, problems: Problems) -> Window | None:
+def _window(table: str, entry: Any, problems: Problems) -> Window | None:
     """A window with a size in time or rows, with a half-life, or since some moment."""
     where = f"[{table}]"
-    if told is None:
+    if entry is None:
         problems.append((table, f"{where} is missing; give at least its size"))
         return None
-    if not isinstance(told, Mapping):
-        plain = isinstance(told, str | int) and not isinstance(told, bool)
-        size = json.dumps(told if plain else "10 minutes")
-        text = f"{where} must be a table, such as window = {{ size = {size} }}, not {told!r}"
+    if not isinstance(entry, Mapping):
+        plain = isinstance(entry, str | int) and not isinstance(entry, bool)
+        size = json.dumps(entry if plain else "10 minutes")
+        text = f"{where} must be a table, such as window = {{ size = {size} }}, not {entry!r}"
         problems.append((table, text))
         return None
-    first = "count" if "count" in told else next((name for name in _KINDS if name in told), "size")
+    first = (
+        "count" if "count" in entry else next((name for name in _KINDS if name in entry), "size")
+    )
     names = [first, "slide"] if first == "count" else [first, "slide", "lateness", "offset"]
     names += ["zone", "revise"] * (first == "size")
     other = " (or count, half_life or since in place of size)" if first == "size" else ""
     listed = f"its keys are {', '.join(names)}{other}"
-    found = [f"{where} has no key {name!r}; {listed}" for name in told if name not in names]
+    found = [f"{where} has no key {name!r}; {listed}" for name in entry if name not in names]
     needed = names[: 1 if first in ("size", "count") else 2]
-    missing = [name for name in needed if name not in told]
+    missing = [name for name in needed if name not in entry]
     found += [f"{where} needs a {name}; {listed}" for name in missing]
-    given = {n: None if n == "since" and v == "first" else v for n, v in told.items() if n in names}
+    given = {
+        n: None if n == "since" and v == "first" else v for n, v in entry.items() if n in names
+    }
     if first == "count":
         given["size"] = given.pop("count")
     make: Any = CountWindow if first == "count" else _KINDS[first]
@@ -282,17 +286,17 @@ def load_job(path: str | Path, engine: str | None = None, default: str | None = 
 
     ``engine`` overrides the engine that the file names, and ``default`` is used if it names none.
     """
-    told, _ = _read(Path(path))
+    tables, _ = _read(Path(path))
     try:
-        return parse_job(_with_engine(told, engine, default), Path(path).parent)
+        return parse_job(_with_engine(tables, engine, default), Path(path).parent)
     except QueryError as problem:
         raise QueryError(f"{path}: {problem}") from None
 
 
-def parse_job(told: Mapping[str, Any], folder: Path | None = None) -> Job:
+def parse_job(tables: Mapping[str, Any], folder: Path | None = None) -> Job:
     """Make a job from a mapping, such as the content of a TOML file."""
     parsing = _Parsing(folder)
-    job = parsing.job(told)
+    job = parsing.job(tables)
     if parsing.problems or job is None:
         raise QueryError(parsing.problems[0][1])
     return job
@@ -303,17 +307,17 @@ def load_board(path: str | Path) -> Job:
 
     The queries become a board, even if there is only one.
     """
-    told, _ = _read(Path(path))
-    name = str(told.get("name", Path(path).stem))
+    tables, _ = _read(Path(path))
+    name = str(tables.get("name", Path(path).stem))
     sink = {"sink": {"kind": "console"}}
-    given = told.get("queries")
+    given = tables.get("queries")
     if isinstance(given, Mapping):
         given = {n: {**sink, **q} if isinstance(q, Mapping) else q for n, q in given.items()}
-    elif "query" in told:
-        query = told["query"]
+    elif "query" in tables:
+        query = tables["query"]
         given = {name: {**sink, **query} if isinstance(query, Mapping) else query}
     dropped = ("query", "queries", "sink", "dead_letters", "checkpoint", "trigger", "metrics")
-    plain = {key: value for key, value in told.items() if key not in dropped}
+    plain = {key: value for key, value in tables.items() if key not in dropped}
     whole = plain | {"name": name, "checkpoint": name, "engine": "local"}
     try:
         return parse_job(whole | ({} if given is None else {"queries": given}), Path(path).parent)
@@ -326,9 +330,9 @@ def problems_of(path: str | Path, engine: str | None = None) -> list[JobProblem]
 
     That includes what this machine lacks to run it.
     """
-    told, text = _read(Path(path))
+    tables, text = _read(Path(path))
     parsing = _Parsing(Path(path).parent)
-    parsing.job(_with_engine(told, engine), ready=True)
+    parsing.job(_with_engine(tables, engine), ready=True)
     lines = LineIndex(text)
     found = {JobProblem(lines.find(where, problem), problem) for where, problem in parsing.problems}
     return sorted(found, key=lambda each: (each.line, each.text))
@@ -348,10 +352,10 @@ def _read(path: Path) -> tuple[dict[str, Any], str]:
 
 
 def _with_engine(
-    told: Mapping[str, Any], engine: str | None, default: str | None = None
+    tables: Mapping[str, Any], engine: str | None, default: str | None = None
 ) -> dict[str, Any]:
-    chosen = engine or told.get("engine", default)
-    return dict(told) if chosen is None else {**told, "engine": chosen}
+    chosen = engine or tables.get("engine", default)
+    return dict(tables) if chosen is None else {**tables, "engine": chosen}
 
 
 class _Parsing:
@@ -361,31 +365,33 @@ class _Parsing:
         self.folder = folder
         self.problems: Problems = []
 
-    def job(self, told: Mapping[str, Any], ready: bool = False) -> Job | None:
+    def job(self, tables: Mapping[str, Any], ready: bool = False) -> Job | None:
         """The job; None if it cannot be made.
 
         ``ready`` also notes what this machine lacks to run it. What is wrong in one place does not
         keep other places from being checked.
         """
-        self._keys(JOB, "the job", "", told)
-        sources = self._sources(told)
-        queries, sinks, cards = self._queries(told)
-        self._check_sources(told, queries)
-        trigger = told.get("trigger", {})
+        self._keys(JOB, "the job", "", tables)
+        sources = self._sources(tables)
+        queries, sinks, cards = self._queries(tables)
+        self._check_sources(tables, queries)
+        trigger = tables.get("trigger", {})
         if self._keys(TRIGGER, "[trigger]", "trigger", trigger):
             for check in TRIGGER_CHECKS:
                 self.attempt("trigger", partial(check, trigger))
-        good = JOB.good(told)
+        good = JOB.good(tables)
         for name in ("history", "shards"):
             self.attempt("", partial(count, name, good.get(name), optional=True))
-        metrics = told.get("metrics", {})
-        whole = "metrics" not in told or self._keys(METRICS, "[metrics]", "metrics", metrics)
-        self.attempt("", lambda: one_of("on_bad", told.get("on_bad", "skip"), ("skip", "raise")))
-        self.attempt("", lambda: one_of("late", told.get("late", "count"), ("count", "letters")))
-        self.attempt("", lambda: one_of("engine", told.get("engine", "spark"), ENGINES))
+        metrics = tables.get("metrics", {})
+        whole = "metrics" not in tables or self._keys(METRICS, "[metrics]", "metrics", metrics)
+        self.attempt("", lambda: one_of("on_bad", tables.get("on_bad", "skip"), ("skip", "raise")))
+        self.attempt("", lambda: one_of("late", tables.get("late", "count"), ("count", "letters")))
+        self.attempt("", lambda: one_of("engine", tables.get("engine", "spark"), ENGINES))
         letters = None
-        if "dead_letters" in told:
-            letters = self._section("dead_letters", told["dead_letters"], DEAD_LETTERS, SINK_CHECKS)
+        if "dead_letters" in tables:
+            letters = self._section(
+                "dead_letters", tables["dead_letters"], DEAD_LETTERS, SINK_CHECKS
+            )
         read: dict[str, Any] = {
             "name": good.get("name", "job"),
             "checkpoint": _path(good.get("checkpoint", "checkpoint"), self.folder),
@@ -393,7 +399,7 @@ class _Parsing:
             "sources": sources,
             "sinks": sinks,
             "cards": cards,
-            "alone": "query" in told,
+            "alone": "query" in tables,
             "trigger": trigger if isinstance(trigger, Mapping) else {},
             "metrics": metrics if whole else {},
             "dead_letters": letters,
@@ -424,17 +430,17 @@ class _Parsing:
                 self.problems.append((table, str(problem)))
             return None
 
-    def _keys(self, keys: KeyTypes, where: str, table: str, told: Any) -> bool:
-        found = keys.problems(where, told)
+    def _keys(self, keys: KeyTypes, where: str, table: str, given: Any) -> bool:
+        found = keys.problems(where, given)
         self.problems += [(table, problem) for problem in found]
         return not found
 
-    def _sources(self, told: Mapping[str, Any]) -> dict[str, JobSection]:
-        if ("source" in told) == ("sources" in told):
+    def _sources(self, tables: Mapping[str, Any]) -> dict[str, JobSection]:
+        if ("source" in tables) == ("sources" in tables):
             text = "give one [source], or several as [sources.NAME], but not both"
             self.problems.append(("source", text))
             return {}
-        given = {"": told["source"]} if "source" in told else told["sources"]
+        given = {"": tables["source"]} if "source" in tables else tables["sources"]
         sources = {}
         for name, each in given.items() if isinstance(given, Mapping) else ():
             table = source_table(name)
@@ -443,13 +449,13 @@ class _Parsing:
                 sources[name] = section
         return sources
 
-    def _check_sources(self, told: Mapping[str, Any], queries: Mapping[str, Query]) -> None:
+    def _check_sources(self, tables: Mapping[str, Any], queries: Mapping[str, Query]) -> None:
         """Note queries that cannot read the sources, and on this engine sources nobody reads."""
-        given = told.get("sources")
-        if ("source" in told) == (given is not None):
+        given = tables.get("sources")
+        if ("source" in tables) == (given is not None):
             return
         names = None if given is None else list(given) if isinstance(given, Mapping) else []
-        local = told.get("engine") == "local"
+        local = tables.get("engine") == "local"
         for query in queries.values():
             self.attempt("source", partial(_check_sources, query, names, local))
         read = {name for query in queries.values() for name in query.sources}
@@ -460,21 +466,21 @@ class _Parsing:
                 self.problems.append((f"sources.{name}", text))
 
     def _queries(
-        self, told: Mapping[str, Any]
+        self, tables: Mapping[str, Any]
     ) -> tuple[dict[str, Query], dict[str, JobSection], dict[str, CardView]]:
         """The queries of a job, their sinks, and how they are shown."""
         queries: dict[str, Query] = {}
         sinks: dict[str, JobSection] = {}
         cards: dict[str, CardView] = {}
-        if ("query" in told) == ("queries" in told):
+        if ("query" in tables) == ("queries" in tables):
             text = "give one [query], or several as [queries.NAME], but not both"
             self.problems.append(("query", text))
             return queries, sinks, cards
-        alone = "query" in told
-        given = {str(told.get("name")): told["query"]} if alone else told["queries"]
+        alone = "query" in tables
+        given = {str(tables.get("name")): tables["query"]} if alone else tables["queries"]
         if not given:
             self.problems.append(("queries", "[queries] is empty; give one [queries.NAME]"))
-        shared = told.get("sink", {"kind": "console"})
+        shared = tables.get("sink", {"kind": "console"})
         for name, each in given.items() if isinstance(given, Mapping) else ():
             table = "query" if alone else f"queries.{name}"
             if not isinstance(each, Mapping):
@@ -497,21 +503,21 @@ class _Parsing:
     def _section(
         self,
         table: str,
-        told: Any,
+        given: Any,
         kinds: Mapping[str, KeyTypes],
         checks: Sequence[Callable[[str, JobSection], None]],
     ) -> JobSection | None:
         """A part of a job with a kind; None, with problems noted, if it is wrong."""
         where = f"[{table}]"
-        if not isinstance(told, Mapping):
-            self.problems.append((table, f"{where} must be a table of settings, not {told!r}"))
+        if not isinstance(given, Mapping):
+            self.problems.append((table, f"{where} must be a table of settings, not {given!r}"))
             return None
-        kind = told.get("kind", "")
+        kind = given.get("kind", "")
         before = len(self.problems)
         self.attempt(table, lambda: one_of(f"{where} kind", kind, tuple(kinds)))
         if len(self.problems) > before:
             return None
-        settings = {name: value for name, value in told.items() if name != "kind"}
+        settings = {name: value for name, value in given.items() if name != "kind"}
         whole = self._keys(kinds[kind], where, table, settings)
         if kinds[kind].lacks(kinds[kind].good(settings)):
             return None

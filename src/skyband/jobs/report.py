@@ -59,7 +59,7 @@ def figures(report: Report) -> dict[str, str]:
     >>> figures(Report(batch=3, rows=12_000, rate=4_000.0, late=0, bad=2, windows=7))["rows/s"]
     '4,000'
     """
-    told = {
+    values = {
         "rows/s": None if report.rate is None else f"{report.rate:,.0f}",
         "rows": f"{report.rows:,}",
         "watermark": None if report.watermark is None else _moment(report.watermark),
@@ -69,7 +69,7 @@ def figures(report: Report) -> dict[str, str]:
         "windows": f"{report.windows:,}",
         "state": None if report.state_bytes is None else _size(report.state_bytes),
     }
-    return {name: _UNKNOWN if value is None else value for name, value in told.items()}
+    return {name: _UNKNOWN if value is None else value for name, value in values.items()}
 
 
 def newest_window(table: pa.Table) -> pa.Table:

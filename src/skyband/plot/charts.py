@@ -86,11 +86,11 @@ def window_text(window: PictureWindow) -> str:
     """Which window a picture of one window shows."""
     edges = [each for each in (window.start, window.end) if each is not None]
     if any(isinstance(each, int) for each in edges):
-        told = [f"{each:,}" for each in edges]
+        texts = [f"{each:,}" for each in edges]
     else:
         fine = "%Y-%m-%d %H:%M:%S" if any(each.second for each in edges) else "%Y-%m-%d %H:%M"
-        told = [f"{each:{fine}}" for each in edges]
-    return f"window {' to '.join(told)}" if len(told) > 1 else f"window until {''.join(told)}"
+        texts = [f"{each:{fine}}" for each in edges]
+    return f"window {' to '.join(texts)}" if len(texts) > 1 else f"window until {''.join(texts)}"
 
 
 _GROUPS = 8

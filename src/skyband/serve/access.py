@@ -151,9 +151,9 @@ class AccessGuard:
         await guarded({"type": "http.response.body", "body": body})
 
     def _refusal(self, scope: Any) -> tuple[int, str] | None:
-        told = len(scope.get("raw_path", b"")) + len(scope.get("query_string", b""))
-        told += sum(len(name) + len(value) for name, value in scope["headers"])
-        if told > HEADER_BYTES:
+        size = len(scope.get("raw_path", b"")) + len(scope.get("query_string", b""))
+        size += sum(len(name) + len(value) for name, value in scope["headers"])
+        if size > HEADER_BYTES:
             return 431, f"address and headers have more than {HEADER_BYTES:,} bytes; send less"
         found = _by_name(scope)
         hosts, origins = found.get(b"host", []), found.get(b"origin", [])
@@ -222,15 +222,15 @@ class AccessGuard:
             return False
         if cookie is None:
             return False
-        told, _, seal = cookie.value.rpartition(".")
-        until = told.partition(".")[0]
-        if not hmac.compare_digest(seal.encode(), self._seal(told).encode()):
+        payload, _, seal = cookie.value.rpartition(".")
+        until = payload.partition(".")[0]
+        if not hmac.compare_digest(seal.encode(), self._seal(payload).encode()):
             return False
         return until.isdigit() and int(until) > time.time()
 
-    def _seal(self, told: str) -> str:
+    def _seal(self, payload: str) -> str:
         key = hashlib.sha256(b"skyband session " + (self.token or "").encode()).digest()
-        return hmac.new(key, told.encode(), hashlib.sha256).hexdigest()
+        return hmac.new(key, payload.encode(), hashlib.sha256).hexdigest()
 
 
 def _by_name(scope: Any) -> dict[bytes, list[bytes]]:

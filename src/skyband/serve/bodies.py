@@ -549,8 +549,8 @@ def _batch(message: Any, head: pa.Buffer) -> tuple[int, int]:
     sizes = buffers[:, 1]
     if _field(head, batch, 3):  # each that is not empty begins with its size, or with -1
         begins = buffers[sizes > 0, :1] + np.arange(8)
-        told = np.frombuffer(message.body, np.uint8)[begins].copy().view("<i8")[:, 0]
-        sizes = np.where(told == -1, sizes[sizes > 0], told)
+        stated = np.frombuffer(message.body, np.uint8)[begins].copy().view("<i8")[:, 0]
+        sizes = np.where(stated == -1, sizes[sizes > 0], stated)
     if rows < 0 or (sizes < 0).any():
         raise ValueError("a size in it is less than 0")
     return rows, sum(sizes.tolist())  # of Python's integers, which do not overflow

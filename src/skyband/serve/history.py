@@ -223,10 +223,10 @@ class History:
 
 
 def _line(event: Event) -> str:
-    told = {"id": event.number, "name": event.name, "end": event.end, "answer": event.text}
+    event_fields = {"id": event.number, "name": event.name, "end": event.end, "answer": event.text}
     if event.revision is not None:
-        told |= {"revision": event.revision, "replaced": event.replaced}
-    return json.dumps(told) + "\n"
+        event_fields |= {"revision": event.revision, "replaced": event.replaced}
+    return json.dumps(event_fields) + "\n"
 
 
 def _last(event: Event) -> Any:

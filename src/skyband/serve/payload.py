@@ -58,7 +58,7 @@ def text_of(value: Any) -> str:
 
 def answer_text(answer: WindowAnswer) -> str:
     """An answer as JSON: start, end, rows, changes, exact, bounds, total, and revision if any."""
-    told = {
+    parts = {
         "start": answer.start,
         "end": answer.end,
         "rows": _rows(answer.table),
@@ -68,7 +68,7 @@ def answer_text(answer: WindowAnswer) -> str:
         "total": answer.total,
     }
     revision = revision_of(answer)
-    return text_of(told if revision is None else told | {"revision": revision})
+    return text_of(parts if revision is None else parts | {"revision": revision})
 
 
 def _rows(table: pa.Table) -> list[dict[str, Any]]:

@@ -126,9 +126,9 @@ class Service(Page):
                 self.status.finished = True
         except Exception as problem:  # noqa: BLE001  (/healthz reports it)
             # Memory may be ahead of the disk, so only a restart helps.
-            told = f"the engine stopped ({type(problem).__name__}: {problem}); restart it"
-            self.failure = self.failure or told
-            log.error("%s", told)
+            reason = f"the engine stopped ({type(problem).__name__}: {problem}); restart it"
+            self.failure = self.failure or reason
+            log.error("%s", reason)
         self.inbox.fail(self.failure or "the job has ended")
 
     # What the job does -------------------------------------------------------------------------

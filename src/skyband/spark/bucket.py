@@ -162,7 +162,7 @@ class StoredFold:
 
     def header(self) -> dict[str, Any]:
         """Plain values for the head."""
-        parts = [[part, *told] for part, told in self.parts.items()]
+        parts = [[part, *sizes] for part, sizes in self.parts.items()]
         return {
             "names": self.names, "clock": self.clock, "since": self.since, "parts": parts,
             "filled": self.filled, "retained": self.retained, "nbytes": self.nbytes,
@@ -173,7 +173,7 @@ class StoredFold:
         """The inverse of ``header``."""
         stored = StoredFold(header["names"], header["clock"], header["since"])
         stored.filled = list(header["filled"])
-        stored.parts = {part: tuple(told) for part, *told in header["parts"]}
+        stored.parts = {part: tuple(sizes) for part, *sizes in header["parts"]}
         stored.panes = panes.copy()
         return stored
 
@@ -463,8 +463,8 @@ class Bucket:
                 if reader.history is not None:
                     reader.history.keeps_tables = bool(self.board.plans[name].changes)
                     if name in stored.histories:
-                        told, rows = unpack(stored.histories[name])
-                        reader.history.restore(told, rows, fold.schema(stored.names.index(name)))
+                        header, rows = unpack(stored.histories[name])
+                        reader.history.restore(header, rows, fold.schema(stored.names.index(name)))
         return stored.live
 
     def _unpacked(self, blob: bytes, fold: Fold) -> Runs:

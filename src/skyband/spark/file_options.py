@@ -26,18 +26,18 @@ _LISTING = {
 _CSV = ("header", "sep", "delimiter", "quote", "escape", "nullvalue", "inferschema", "mode")
 
 
-def format_of(told: str) -> str:
+def format_of(text: str) -> str:
     """The name of a format; raises QueryError if workers do not read it."""
-    name = _ALIASES.get(told.lower(), told.lower())
+    name = _ALIASES.get(text.lower(), text.lower())
     one_of("format", name, FORMATS)
     return name
 
 
-def read_options(told: Mapping[str, Any], given: bool) -> tuple[dict[str, str], CsvForm]:
+def read_options(settings: Mapping[str, Any], given: bool) -> tuple[dict[str, str], CsvForm]:
     """Options of the listing, and those of CSV; ``given`` tells whether there is a schema."""
     listing: dict[str, str] = {}
     csv: dict[str, str] = {}
-    for name, value in told.items():
+    for name, value in settings.items():
         text = str(value).lower() if isinstance(value, bool) else str(value)
         if name.lower() in _LISTING:
             listing[_LISTING[name.lower()]] = text

@@ -128,14 +128,14 @@ def _read(form: FileForm, wanted: pa.Schema, unit: Mapping[str, Any]) -> Batches
         _check_unchanged(system, path, unit)
         if kind in ("csv", "json"):
             for table, bad, raws in _text(form, system, path, uri, wanted):
-                told = f"not a {kind.upper()} record of the schema"
-                yield from _batches(table, uri, bad, raws, told)
+                reason = f"not a {kind.upper()} record of the schema"
+                yield from _batches(table, uri, bad, raws, reason)
         else:
             for table in _columnar(system, path, kind, wanted, unit):
                 yield from _batches(table, uri)
     except _PROBLEMS as problem:
-        told = " ".join(str(problem).split())
-        yield _refused(wanted, uri, f"could not be read as {kind}{part}: {told}")
+        reason = " ".join(str(problem).split())
+        yield _refused(wanted, uri, f"could not be read as {kind}{part}: {reason}")
 
 
 def _check_unchanged(system: Any, path: str, unit: Mapping[str, Any]) -> None:
@@ -226,25 +226,25 @@ def _text(
                 batch, bad = read_records(pa.array(lines, pa.binary()), wanted)
                 yield pa.Table.from_batches([batch]), bad, [lines[i] for i in np.flatnonzero(bad)]
             return
-        told = form.csv_of(uri)
+        csv = form.csv_of(uri)
         names: list[str] | None = None
-        for block in _blocks(stream, lambda data: cut_at_record(told, data)):
+        for block in _blocks(stream, lambda data: cut_at_record(csv, data)):
             rest = block
             if names is None:
-                names, rest = _header(form, told, block)
+                names, rest = _header(form, csv, block)
                 _check_names(names, wanted)
             if rest:
-                yield read_csv_block(told, names, wanted, rest)
+                yield read_csv_block(csv, names, wanted, rest)
 
 
-def _header(form: FileForm, told: CsvForm, block: bytes) -> tuple[list[str], bytes]:
+def _header(form: FileForm, csv: CsvForm, block: bytes) -> tuple[list[str], bytes]:
     """The fields of a CSV file, and its first block without the header."""
-    if told.header:
+    if csv.header:
         line, _, rest = block.removeprefix(b"\xef\xbb\xbf").partition(b"\n")
-        return told.fields(line.rstrip(b"\r")), rest
+        return csv.fields(line.rstrip(b"\r")), rest
     if form.positions is not None:
         return list(form.positions), block
-    first = told.fields(block.partition(b"\n")[0].rstrip(b"\r"))
+    first = csv.fields(block.partition(b"\n")[0].rstrip(b"\r"))
     return [f"_c{i}" for i in range(len(first))], block
 
 
@@ -316,19 +316,17 @@ def schema_of_file(form: FileForm, uri: str) -> pa.Schema:
             stream = source.read(6) != b"ARROW1"
             source.seek(0)
             return spark_types((pa.ipc.open_stream if stream else pa.ipc.open_file)(source).schema)
-    told = form.csv_of(uri)
+    csv = form.csv_of(uri)
     with system.open_input_stream(path) as data:
         is_json = kind == "json"
-        cut = (
-            (lambda text: text.rfind(b"\n") + 1) if is_json else (lambda t: cut_at_record(told, t))
-        )
+        cut = (lambda text: text.rfind(b"\n") + 1) if is_json else (lambda t: cut_at_record(csv, t))
         block = next(_blocks(data, cut), b"")
     if not block.strip():
         raise ValueError("it is empty")
     if is_json:
         return infer_json(block)
-    names, rest = _header(form, told, block)
-    return infer_csv(told, names, rest)
+    names, rest = _header(form, csv, block)
+    return infer_csv(csv, names, rest)
 
 
 def infer_json(block: bytes) -> pa.Schema:

@@ -144,39 +144,39 @@ def _merged(by_shard: Mapping[int, Sequence[Runs]], fold: Fold) -> list[Runs]:
 
 def of_rows(answers: Answers) -> list[pa.Array]:
     """The columns of ``PROMISE`` for the rows of the answers' table."""
-    told = answers.promises
-    return _columns(told, np.repeat(np.arange(len(told.lengths)), told.lengths))
+    promises = answers.promises
+    return _columns(promises, np.repeat(np.arange(len(promises.lengths)), promises.lengths))
 
 
 def of_changes(
     answers: Answers, at: int, found: pa.Table, groups: tuple[str, ...]
 ) -> list[pa.Array]:
     """The columns of ``PROMISE`` for the changes of the answer at position ``at``."""
-    told = answers.promises
+    promises = answers.promises
     low, high = answers.offsets[at : at + 2]
-    starts = np.cumsum(told.lengths) - told.lengths
-    mine = np.flatnonzero((starts >= low) & (starts < high) & (told.lengths > 0))
+    starts = np.cumsum(promises.lengths) - promises.lengths
+    mine = np.flatnonzero((starts >= low) & (starts < high) & (promises.lengths > 0))
     run = np.full(found.num_rows, -1)
     if len(mine) and not groups:
         run[:] = mine[0]
     elif len(mine):
         known = hash_columns(answers.table.select(groups).take(pa.array(starts[mine])).columns)
-        asked = hash_columns(found.select(groups).columns)
+        hashes = hash_columns(found.select(groups).columns)
         order = np.argsort(known)
-        place = np.minimum(np.searchsorted(known[order], asked), len(mine) - 1)
-        there = known[order[place]] == asked
+        place = np.minimum(np.searchsorted(known[order], hashes), len(mine) - 1)
+        there = known[order[place]] == hashes
         run[there] = mine[order[place[there]]]
-    return _columns(told, run)
+    return _columns(promises, run)
 
 
-def _columns(told: Promises, run: Ints) -> list[pa.Array]:
+def _columns(promises: Promises, run: Ints) -> list[pa.Array]:
     """The guarantees of these runs; -1 stands for a group without rows, which misses nothing."""
-    exact = np.append(told.exact, told.empty)[run]
+    exact = np.append(promises.exact, promises.empty)[run]
     bounds = {
-        name: np.append(value, told.nothing.get(name, -np.inf))[run]
+        name: np.append(value, promises.nothing.get(name, -np.inf))[run]
         if isinstance(value, np.ndarray)
         else value
-        for name, value in sorted(told.bounds.items())
+        for name, value in sorted(promises.bounds.items())
     }
     values = np.empty((len(run), len(bounds)))
     for place, value in enumerate(bounds.values()):

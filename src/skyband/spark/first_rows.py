@@ -85,10 +85,10 @@ def _first(whole: Any, needed: pa.Schema) -> FirstRows | str:
 
 def _rows_of_frame(frame: Any) -> FirstRows | str:
     """Some rows, and how many there may be."""
-    told = io.StringIO()
-    with redirect_stdout(told):
+    output = io.StringIO()
+    with redirect_stdout(output):
         frame.explain("cost")
-    size, rows = told_size(told.getvalue())
+    size, rows = told_size(output.getvalue())
     if size is None:
         return "Spark does not know how large the input is, or some of its rows cost much"
     small = is_small(size)
@@ -118,13 +118,13 @@ def told_size(plan: str) -> tuple[int | None, int | None]:
         if node is None or node[1] not in _CHEAP:
             return None, None
     first = lines[0] if lines else ""
-    told = re.search(r"sizeInBytes=([\d.]+) (\w+)(?:, rowCount=([\d.E+]+))?", first)
-    if told is None or told[2] not in _UNITS:
+    match = re.search(r"sizeInBytes=([\d.]+) (\w+)(?:, rowCount=([\d.E+]+))?", first)
+    if match is None or match[2] not in _UNITS:
         return None, None
-    size = int(float(told[1]) * (1 << _UNITS[told[2]]))
+    size = int(float(match[1]) * (1 << _UNITS[match[2]]))
     if size >= _UNKNOWN:
         return None, None
-    return size, None if told[3] is None else int(float(told[3]))
+    return size, None if match[3] is None else int(float(match[3]))
 
 
 def _width(kind: pa.DataType) -> int:

@@ -46,14 +46,14 @@ def open_location(uri: str, storage: Mapping[str, Any]) -> tuple[Any, str]:
         return found
     from urllib.parse import unquote, urlsplit
 
-    told = urlsplit(uri)
+    parts = urlsplit(uri)
     if scheme in ("s3", "gs"):
         kind = pa.fs.S3FileSystem if scheme == "s3" else pa.fs.GcsFileSystem
-        return kind(**storage), unquote(told.netloc + told.path)
+        return kind(**storage), unquote(parts.netloc + parts.path)
     if scheme == "hdfs":
         return pa.fs.HadoopFileSystem(
-            told.hostname or "default", told.port or 0, **storage
-        ), unquote(told.path)
+            parts.hostname or "default", parts.port or 0, **storage
+        ), unquote(parts.path)
     raise EngineError(f"{uri!r}: storage= is for s3:, gs: and hdfs:, not for {scheme}:")
 
 

@@ -143,20 +143,20 @@ class Progress(StreamingQueryListener):
 
     def prometheus(self) -> str:
         """The totals in Prometheus' text format."""
-        told = self.snapshot()
+        figures = self.snapshot()
         kinds = [(n, "counter", f"{n} since the query was started") for n in COUNTERS]
         kinds += [(name, "gauge", text) for name, text in GAUGES.items()]
         return prometheus_text(
-            (n, kind, text, [({"query": q}, each[n]) for q, each in told.items() if n in each])
+            (n, kind, text, [({"query": q}, each[n]) for q, each in figures.items() if n in each])
             for n, kind, text in kinds
         )
 
 
 def read_progress(progress: Any) -> dict[str, float] | None:
     """The figures of one batch, in true event time; None if it is not a Skyband query."""
-    told: Mapping[str, Any] = progress.observedMetrics or {}
+    observed: Mapping[str, Any] = progress.observedMetrics or {}
     found: dict[str, float] = {}
-    for name, row in told.items():
+    for name, row in observed.items():
         if not name.startswith(f"{PREFIX}|"):
             continue
         values = row.asDict()
@@ -183,10 +183,10 @@ def _lag(found: Mapping[str, float], totals: Mapping[str, float]) -> dict[str, f
     A batch without rows, or with older ones, moves the watermark too.
     """
     times = [each["seen_seconds"] for each in (found, totals) if "seen_seconds" in each]
-    told = {"seen_seconds": max(times)} if times else {}
+    lag = {"seen_seconds": max(times)} if times else {}
     if times and "watermark_seconds" in found:
-        told["watermark_lag_seconds"] = max(max(times) - found["watermark_seconds"], 0.0)
-    return told
+        lag["watermark_lag_seconds"] = max(max(times) - found["watermark_seconds"], 0.0)
+    return lag
 
 
 def _kept(found: dict[str, float], totals: Mapping[str, float]) -> dict[str, float]:
@@ -222,5 +222,5 @@ def serve(progress: Progress, port: int, host: str = "127.0.0.1") -> ThreadingHT
     return server
 
 
-def _name(told: Any) -> str:
-    return str(told.name or told.id)
+def _name(listener: Any) -> str:
+    return str(listener.name or listener.id)

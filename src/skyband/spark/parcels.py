@@ -106,16 +106,16 @@ def pack_compact(runs: Runs, **extra: Array) -> bytes:
     """Runs as bytes, together with the ``extra`` arrays."""
     if runs.nbytes < _SMALL:
         return runs.pack(**extra)
-    plain, told = _plain(runs)
+    plain, form = _plain(runs)
     header, arrays = plain.flat()
     narrow: dict[str, Any] = {}
     for name, array in arrays.items():
         found = _narrow(array)
         if found is not None:
             arrays[name], narrow[name] = found
-    extra = extra | ({_KINDS: schema_to_array(told["types"])} if len(told["types"]) else {})
+    extra = extra | ({_KINDS: schema_to_array(form["types"])} if len(form["types"]) else {})
     header |= {"extra": list(extra), "narrow": narrow}
-    header["compact"] = {"columns": told["columns"], "hashed": told["hashed"]}
+    header["compact"] = {"columns": form["columns"], "hashed": form["hashed"]}
     blob = pack(header, arrays | {f"extra/{name}": value for name, value in extra.items()})
     small = pa.compress(blob, codec="lz4", asbytes=True)
     if len(small) > len(blob) * 7 // 8:
@@ -130,8 +130,8 @@ def unpack_compact(blob: bytes) -> tuple[Runs, State]:
     names = header["extra"]
     if "compact" not in header:
         return Runs.from_flat(header, arrays), {n: arrays[f"extra/{n}"] for n in names}
-    for name, told in header["narrow"].items():
-        arrays[name] = _widened(arrays[name], *told)
+    for name, widening in header["narrow"].items():
+        arrays[name] = _widened(arrays[name], *widening)
     extra = {name: arrays[f"extra/{name}"] for name in names}
     types = schema_from_array(extra.pop(_KINDS)) if _KINDS in extra else pa.schema([])
     return _typed(Runs.from_flat(header, arrays), header["compact"], types), extra
@@ -166,8 +166,8 @@ def _plain(runs: Runs) -> tuple[Runs, dict[str, Any]]:
         if name in hashed:
             del held["hash"]
         parts[name] = Part(part.offsets, held)
-    told = {"types": pa.schema(fields), "columns": columns, "hashed": hashed}
-    return Runs(runs.stamp, runs.group, parts, runs.scalars), told
+    form = {"types": pa.schema(fields), "columns": columns, "hashed": hashed}
+    return Runs(runs.stamp, runs.group, parts, runs.scalars), form
 
 
 def numbers_of(values: pa.Array) -> Array | None:
@@ -190,20 +190,20 @@ def _is_hash(known: Array | None, values: pa.Array) -> bool:
     return len(known) == len(values) and bool(np.array_equal(known, hash_array(values)))
 
 
-def _typed(runs: Runs, told: dict[str, Any], types: pa.Schema) -> Runs:
+def _typed(runs: Runs, form: dict[str, Any], types: pa.Schema) -> Runs:
     """The inverse of ``_plain``."""
     parts = {}
     for name, part in runs.parts.items():
         held: dict[str, Any] = {}
-        for column in told["columns"][name]:
-            if told["hashed"].get(name) and column == "hash":
+        for column in form["columns"][name]:
+            if form["hashed"].get(name) and column == "hash":
                 continue
             place = types.get_field_index(f"{name}/{column}")
             values = part[column]
             held[column] = values if place < 0 else _arrow(values, types.field(place).type)
-        if name in told["hashed"]:
-            held["hash"] = hash_array(held[told["hashed"][name]])
-        parts[name] = Part(part.offsets, {c: held[c] for c in told["columns"][name]})
+        if name in form["hashed"]:
+            held["hash"] = hash_array(held[form["hashed"][name]])
+        parts[name] = Part(part.offsets, {c: held[c] for c in form["columns"][name]})
     return Runs(runs.stamp, runs.group, parts, runs.scalars)
 
 

@@ -125,8 +125,8 @@ class QueryPlan:
 
         That decides which windows of a decay window are answered, and which are corrected.
         """
-        told = self.query.window.sort == "decay" or (self.streaming and self.revises)
-        return told and self.buckets * self.shards > 1
+        alike = self.query.window.sort == "decay" or (self.streaming and self.revises)
+        return alike and self.buckets * self.shards > 1
 
     @property
     def revises(self) -> bool:
@@ -284,8 +284,8 @@ class BoardPlan:
         """Plans travel as bytes, so that a worker has one plan in all batches and functions."""
         from pyspark import cloudpickle
 
-        told: Any = (dict(self.plans), self.alone, self.closing, self.late)
-        return _unpacked_plan, (cloudpickle.dumps(told),)  # type: ignore[no-untyped-call]
+        state: Any = (dict(self.plans), self.alone, self.closing, self.late)
+        return _unpacked_plan, (cloudpickle.dumps(state),)  # type: ignore[no-untyped-call]
 
     @cached_property
     def _summarising(self) -> dict[str, tuple[Intake, Clock]]:

@@ -84,8 +84,8 @@ def require_packages(imported: bool = True) -> None:
             elif importlib.util.find_spec(module) is None:
                 raise ModuleNotFoundError(f"No module named {module!r}")
         except ImportError as problem:
-            told = f"Spark needs the package {package}, which cannot be imported here ({problem})"
-            raise EngineError(f"{told}; install it with: {how_to_install('spark')}") from problem
+            reason = f"Spark needs the package {package}, which cannot be imported here ({problem})"
+            raise EngineError(f"{reason}; install it with: {how_to_install('spark')}") from problem
 
 
 def require_java() -> None:
@@ -99,12 +99,12 @@ def require_java() -> None:
             "set JAVA_HOME to it"
         )
     try:
-        told = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)  # noqa: S603
+        ran = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)  # noqa: S603
     except OSError as problem:
         raise EngineError(
             f"{java} cannot be started ({problem}); set JAVA_HOME to a Java {_OLDEST_JAVA} or later"
         ) from problem
-    found = re.search(r'version "(?:1\.)?(\d+)', told.stderr + told.stdout)
+    found = re.search(r'version "(?:1\.)?(\d+)', ran.stderr + ran.stdout)
     if found is not None and int(found.group(1)) < _OLDEST_JAVA:
         raise EngineError(
             f"{java} is Java {found.group(1)}, but Spark 4 needs Java {_OLDEST_JAVA} or later; "
@@ -125,8 +125,8 @@ def start_session(
 
     from skyband.spark.plan import BUCKETS
 
-    told = os.environ.get("PYSPARK_PYTHON")
-    own = told is None or told == sys.executable or is_quick(told)
+    python = os.environ.get("PYSPARK_PYTHON")
+    own = python is None or python == sys.executable or is_quick(python)
     if own:
         local = local_cores(master) is not None
         os.environ["PYSPARK_PYTHON"] = quick_python() if local else sys.executable
@@ -182,15 +182,15 @@ def advise_partitions(session: Any, keys: int) -> None:
 
     Spark starts a state store and a Python worker for each, which takes minutes on a laptop.
     """
-    told = int(session.conf.get(PARTITIONS, str(_UNTUNED)))
-    if told > max(keys, cores_of(session)):
+    partitions = int(session.conf.get(PARTITIONS, str(_UNTUNED)))
+    if partitions > max(keys, cores_of(session)):
         log.warning(
             "%s is %d, but the state of this query has %s: the first batch would start %d state "
             "stores. Before you start the query: spark.conf.set(%r, %d)",
             PARTITIONS,
-            told,
+            partitions,
             "one key" if keys == 1 else f"{keys} keys",
-            told,
+            partitions,
             PARTITIONS,
             keys,
         )
@@ -233,10 +233,10 @@ def check_session(session: Any, streaming: bool) -> None:
     cores = cores_of(session)
     frame = session.range(0, cores, 1, cores).mapInArrow(_probe(wanted), "found string")
     try:
-        told = {row.found for row in frame.collect()}
+        reports = {row.found for row in frame.collect()}
     except Exception as problem:
         raise EngineError(_workers_failed(str(problem))) from problem
-    for found in told:
+    for found in reports:
         _judge(json.loads(found), wanted)
     _checked.add(application)
 
@@ -335,11 +335,11 @@ def _judge(found: Mapping[str, Any], wanted: Mapping[str, str | None]) -> None:
             "there, ship it (spark.submit.pyFiles, spark.archives), or point PYSPARK_PYTHON at an "
             "interpreter that has it"
         )
-    told = found["versions"].get("skyband")
-    if told != wanted["skyband"]:
+    version = found["versions"].get("skyband")
+    if version != wanted["skyband"]:
         raise EngineError(
-            f"the workers' Python ({python}) has skyband {told}, the driver {wanted['skyband']}; "
-            "install the same version on both sides"
+            f"the workers' Python ({python}) has skyband {version}, the driver "
+            f"{wanted['skyband']}; install the same version on both sides"
         )
 
 
@@ -373,16 +373,16 @@ def _workers_failed(problem: str) -> str:
 
 def _line(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    told = [line for line in lines if "Error" in line or "MISMATCH" in line or "Cannot" in line]
-    return (told or lines or [""])[0][:300]
+    errors = [line for line in lines if "Error" in line or "MISMATCH" in line or "Cannot" in line]
+    return (errors or lines or [""])[0][:300]
 
 
 # Where a session runs -----------------------------------------------------------------------------
 
 
-def master_of(told: str | None) -> str:
+def master_of(given: str | None) -> str:
     """The master of a session, all cores of this machine by default."""
-    return told or os.environ.get("SPARK_MASTER") or "local[*]"
+    return given or os.environ.get("SPARK_MASTER") or "local[*]"
 
 
 def local_cores(master: str | None = None) -> int | None:
@@ -394,8 +394,8 @@ def local_cores(master: str | None = None) -> int | None:
     local = re.fullmatch(r"local(?:\[(\*|\d+).*\])?", master_of(master))
     if local is None:
         return None
-    told = local[1] or "1"
-    return (os.cpu_count() or 1) if told == "*" else int(told)
+    cores = local[1] or "1"
+    return (os.cpu_count() or 1) if cores == "*" else int(cores)
 
 
 # How local workers start: faster than Spark would have them ---------------------------------------
@@ -456,11 +456,11 @@ def is_quick(command: str) -> bool:
 def local_settings(own: bool) -> dict[str, str]:
     """Settings of a session on this machine; ``own`` if its workers run this interpreter."""
     # A laptop's host name often does not resolve; a local session needs only loopback.
-    told = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    settings = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     if own:
-        told |= DAEMON
+        settings |= DAEMON
     free = REUSED_MEMORY.keys() - os.environ.keys()
-    return told | {f"spark.executorEnv.{name}": REUSED_MEMORY[name] for name in sorted(free)}
+    return settings | {f"spark.executorEnv.{name}": REUSED_MEMORY[name] for name in sorted(free)}
 
 
 def start_workers(session: Any) -> threading.Thread:

@@ -193,8 +193,7 @@ class _Reader:
         return tuple(name for name in names if name not in below.edges)
 
     def _outputs(self, nodes: Sequence[Any], below: Relation) -> Relation:
-        found: dict[str, Meaning] = {}
-        is_open = False
+        found, is_open = dict[str, Meaning](), False
         for each in nodes:
             node = each.this if type(each).__name__ == "Alias" else each
             if type(node).__name__ == "Star":
@@ -233,7 +232,6 @@ class _Reader:
         return Translator(self.text, scope)
 
     def _meaning(self, node: Any, below: Relation) -> Meaning:
-        """A column, an expression, an aggregate or a rank."""
         kind = type(node).__name__
         if kind == "Paren":
             return self._meaning(node.this, below)
@@ -348,6 +346,8 @@ class _Reader:
         if not items:
             raise self.problem("PARTITION", "GROUP BY needs a column more than PARTITION BY")
         settings |= {"item": items[0] if len(items) == 1 else items, "weight": of and of.text}
+        if relation.time == WHOLE and value.of:  # one window of time has all rows, too
+            relation = replace(relation, window=TimeWindow(1))
         landmark = isinstance(relation.window, LandmarkWindow)
         if value.function != "count" and not (landmark and value.function == "sum"):
             settings |= {"aggregate": value.function, "largest": ranking.largest}

@@ -168,18 +168,18 @@ class SkybandDistinct(DistinctTopK):
             frozen(np.asarray(runs["hash"]).view(np.int64)), frozen(runs["slot"]),
         )  # fmt: skip
         groups = max(len(self.starts) - 1, int(panes.group.max(initial=-1)) + 1)
-        asked, numbers = group_windows(windows, groups)
-        self.rows, self.starts, rows, told = fold_distinct(
-            frozen(self.rows), frozen(self.starts), groups, self.query.k, pushed, asked
+        due, numbers = group_windows(windows, groups)
+        self.rows, self.starts, rows, answered = fold_distinct(
+            frozen(self.rows), frozen(self.starts), groups, self.query.k, pushed, due
         )
         found = None
         if len(windows):
             columns: dict[str, Any] = {"key": rows[:, 0].copy(), "tie": rows[:, 1].copy()}
             columns |= self.payload.gather(rows[:, 2].copy())
             found = Runs(
-                numbers[told[:, 0]],
-                told[:, 1].astype(np.int32),
-                {"rows": Part(offsets_of(told[:, 2]), columns)},
+                numbers[answered[:, 0]],
+                answered[:, 1].astype(np.int32),
+                {"rows": Part(offsets_of(answered[:, 2]), columns)},
             )
         if self.everyone is not None and len(windows):
             self.everyone.expire(windows)

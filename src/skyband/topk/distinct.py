@@ -34,8 +34,8 @@ def group_windows(windows: Windows, groups: int) -> tuple[GroupWindows, Ints]:
         return GroupWindows(frozen(first), frozen(end), frozen(_NONE), True), number
     order = np.lexsort((number, windows.group))
     cuts = np.searchsorted(windows.group[order], np.arange(groups + 1))
-    asked = GroupWindows(frozen(first[order]), frozen(end[order]), frozen(cuts), False)
-    return asked, number[order]
+    due = GroupWindows(frozen(first[order]), frozen(end[order]), frozen(cuts), False)
+    return due, number[order]
 
 
 class DistinctTopK(TopKSynopsis):

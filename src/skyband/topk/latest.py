@@ -101,14 +101,14 @@ class LatestTopK(DistinctTopK):
         earlier[by_id[same + 1]] = by_id[same]
         groups = int(group.max(initial=-1)) + 1
         starts = np.searchsorted(group[order], np.arange(groups + 1))
-        asked, numbers = group_windows(windows, groups)
-        rows, told, _ = fold_latest(
+        due, numbers = group_windows(windows, groups)
+        rows, answered, _ = fold_latest(
             frozen(held["key"][order]), frozen(held["tie"][order]), frozen(pane[order]),
-            frozen(earlier), frozen(starts), self.query.k, asked,
+            frozen(earlier), frozen(starts), self.query.k, due,
         )  # fmt: skip
         self._expire(windows)
-        found = self._settled(held.rows(order[rows], offsets_of(told[:, 2])))
-        return Runs(numbers[told[:, 0]], told[:, 1].astype(np.int32), {"rows": found})
+        found = self._settled(held.rows(order[rows], offsets_of(answered[:, 2])))
+        return Runs(numbers[answered[:, 0]], answered[:, 1].astype(np.int32), {"rows": found})
 
     def _push(self, panes: Runs) -> Codes:
         """Take panes; returns the codes of their rows."""

@@ -67,15 +67,21 @@ def instances(
 
 
 def best_values(
-    values: Floats, seen: Codes, told: Codes, most: int, low: Floats, high: Floats, share: Floats
+    values: Floats,
+    seen: Codes,
+    reported: Codes,
+    most: int,
+    low: Floats,
+    high: Floats,
+    share: Floats,
 ) -> Floats:
     """The greatest values that instances can still reach, with ``most`` live reports per stream.
 
-    ``told`` counts the reports that leave fewer to come. With ``share``, a stream without a report
-    counts only as much as is likely: ``share`` is how many of the objects like the instance appear
-    in it.
+    ``reported`` counts the reports that leave fewer to come. With ``share``, a stream without a
+    report counts only as much as is likely: ``share`` is how many of the objects like the instance
+    appear in it.
     """
-    more = np.maximum(most - told, 0)
+    more = np.maximum(most - reported, 0)
     unseen = more * high
     if len(share):
         unseen = low + share * (unseen - low)

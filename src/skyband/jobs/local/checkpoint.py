@@ -64,9 +64,9 @@ class Batch:
 
     def header(self) -> dict[str, Any]:
         """Everything but the number and the rows."""
-        told = {each.name: getattr(self, each.name) for each in fields(self)}
-        del told["number"], told["rows"]
-        return {name: value for name, value in told.items() if value not in (None, [])}
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        del values["number"], values["rows"]
+        return {name: value for name, value in values.items() if value not in (None, [])}
 
 
 class Checkpoint:
@@ -143,23 +143,23 @@ class Checkpoint:
             self._write(found["queries"])
 
     def _write(self, queries: Mapping[str, str] | None = None) -> None:
-        told = {"run": self.run, "claimed": self.claimed, **self.identity}
-        told["queries"] = queries or told["queries"]
-        self.world.write_whole(self.folder / _MARK, json.dumps(told, indent=1).encode())
+        record = {"run": self.run, "claimed": self.claimed, **self.identity}
+        record["queries"] = queries or record["queries"]
+        self.world.write_whole(self.folder / _MARK, json.dumps(record, indent=1).encode())
 
     def _check_identity(self, found: Any) -> None:
-        told = found if isinstance(found, dict) else {}
-        if told.get("engine") != "local":
+        record = found if isinstance(found, dict) else {}
+        if record.get("engine") != "local":
             raise EngineError(
                 f"the checkpoint {str(self.folder)!r} was written on Spark; give the local job a "
                 "folder of its own, or run the job with engine = 'spark'"
             )
-        if told.get("version") != _VERSION:
+        if record.get("version") != _VERSION:
             raise EngineError(
-                f"the checkpoint {str(self.folder)!r} has version {told.get('version')}, but this "
-                f"Skyband reads version {_VERSION}; use the Skyband version that wrote it"
+                f"the checkpoint {str(self.folder)!r} has version {record.get('version')}, but "
+                f"this Skyband reads version {_VERSION}; use the Skyband version that wrote it"
             )
-        there, here = told.get("queries", {}), self.identity["queries"]
+        there, here = record.get("queries", {}), self.identity["queries"]
         shared = sorted(set(there) & set(here))
         changed = [name for name in shared if there[name] != here[name]]
         if changed:
@@ -173,7 +173,7 @@ class Checkpoint:
                 f"the checkpoint {str(self.folder)!r} belongs to other queries: it has none of "
                 f"its queries in common with this job ({', '.join(there)}); give a new folder"
             )
-        check_columns(str(self.folder), told.get("columns"), self.identity["columns"])
+        check_columns(str(self.folder), record.get("columns"), self.identity["columns"])
 
     def adopt(self) -> None:
         """Note the queries of this start, once a snapshot has them."""

@@ -295,8 +295,8 @@ class FileSource(LocalSource):
         bad_rows = take_rows(whole, np.flatnonzero(bad))
         origin = {"file": "_skyband_file"}
         bad_rows = bad_rows.append_column(origin["file"], pa.repeat(name, bad_rows.num_rows))
-        told = [reasons[row] for row in sorted(reasons)]
-        letters = row_letters(self.name, CarriedColumns(origin=origin), bad_rows, told)
+        texts = [reasons[row] for row in sorted(reasons)]
+        letters = row_letters(self.name, CarriedColumns(origin=origin), bad_rows, texts)
         return table.filter(pa.array(~bad)), letters
 
     def _by_record(
@@ -476,10 +476,10 @@ def _records_of(
         if form == "json":
             kinds = _json_types(first, known)
         else:
-            told = CsvForm(delimiter=delimiter or ("\t" if ending_of(path) == ".tsv" else ","))
+            csv = CsvForm(delimiter=delimiter or ("\t" if ending_of(path) == ".tsv" else ","))
             line, _, first = first.removeprefix(b"\xef\xbb\xbf").partition(b"\n")
-            names = told.fields(line.rstrip(b"\r"))
-            found = infer_csv(told, names, first)
+            names = csv.fields(line.rstrip(b"\r"))
+            found = infer_csv(csv, names, first)
             kinds = pa.schema([(each.name, known.get(each.name, each.type)) for each in found])
         for text in chain([first], texts):
             if form == "json":
@@ -488,7 +488,7 @@ def _records_of(
                 raws = [lines[row] for row in np.flatnonzero(bad)]
                 table = pa.Table.from_batches([batch])
             else:
-                table, bad, raws = read_csv_block(told, names, kinds, text)
+                table, bad, raws = read_csv_block(csv, names, kinds, text)
                 for at, each in enumerate(kinds):
                     if each.type == pa.string():  # an empty text is a text
                         table = table.set_column(at, each, pc.fill_null(table.column(at), ""))

@@ -113,7 +113,7 @@ class JobProgress:
 
 
 def run_local(
-    job: Job, told: Callable[[JobProgress], None] | None = None, seconds: float | None = None
+    job: Job, observer: Callable[[JobProgress], None] | None = None, seconds: float | None = None
 ) -> JobProgress:
     """Run a job until it ends, is interrupted, or has run for some seconds.
 
@@ -125,8 +125,8 @@ def run_local(
         stop.after(seconds)
         try:
             for progress in running.steps(stop.asked):
-                if told is not None:
-                    told(progress)
+                if observer is not None:
+                    observer(progress)
         finally:
             running.close()
     return running.progress
@@ -422,8 +422,10 @@ class LocalJob:
             return self._apply(batch, source.again(batch.begin, batch.end))
         table = rows_again(f"[{source_table(batch.source)}]", batch.rows, source.columns)
         if batch.request is not None and "key" in batch.request:
-            told = batch.request
-            self.keys.add(told["key"], AppliedPost(told["digest"], batch.clock, told["reply"]))
+            request = batch.request
+            self.keys.add(
+                request["key"], AppliedPost(request["digest"], batch.clock, request["reply"])
+            )
         return self._apply(batch, table)
 
     def _apply(self, batch: Batch, table: pa.Table | None, whole: bool = False) -> BatchOutcome:
@@ -711,11 +713,11 @@ def _is_console(job: Job, name: str) -> bool:
 
 def rows_for(job: Job, query: str, answers: list[Answer]) -> TableRows:
     """What a query's sink is given: the tables of its answers, or the changes."""
-    asked = job.changes_of(query)
-    if not asked:
+    wanted = job.changes_of(query)
+    if not wanted:
         tables = [answer.table for answer in answers]
     else:
-        kinds = None if isinstance(asked, bool) else asked
+        kinds = None if isinstance(wanted, bool) else wanted
         changes = (
             with_edges(answer, answer.changes if kinds is None else answer.alerts(kinds))
             for answer in answers
@@ -779,8 +781,8 @@ class BatchJudge:
             shown = intake.widened(source, table.select(intake.bound[source].names))
             rows = np.flatnonzero(faults.mask).tolist()
             for row, reason in zip(rows, faults.each(shown), strict=True):
-                told = reason if self.job.alone else f"{name}: {reason}"
-                reasons.setdefault(row, []).append(told)
+                text = reason if self.job.alone else f"{name}: {reason}"
+                reasons.setdefault(row, []).append(text)
         for row, why in late.items():
             reasons.setdefault(row, []).extend(why)
         rows = sorted(reasons)

@@ -287,8 +287,8 @@ class KafkaSource(_Messages):
             topics = self._consumer.list_topics(self.topic, timeout=_SECONDS).topics
         topic = topics[self.topic]
         if topic.error is not None:
-            told = f"the topic {self.topic!r} cannot be read: {topic.error.str()}"
-            raise EngineError(f"{self.where} {told}")
+            reason = f"the topic {self.topic!r} cannot be read: {topic.error.str()}"
+            raise EngineError(f"{self.where} {reason}")
         low, self._known = self._edges(list(map(str, topic.partitions)))
         return self._known if self.starting == "latest" else low
 

@@ -252,10 +252,12 @@ def rows_again(where: str, rows: bytes | memoryview, schema: pa.Schema | None) -
         places = table.schema.get_all_field_indices(each.name)
         kind = table.schema.field(places[0]).type if len(places) == 1 else None
         if kind != each.type:
-            told = "is missing" if kind is None else f"of type {kind} is not of type {each.type}"
+            difference = (
+                "is missing" if kind is None else f"of type {kind} is not of type {each.type}"
+            )
             raise EngineError(
                 f"the columns of {where} do not fit rows that were taken before: column "
-                f"{each.name!r} {told}. Put the old columns back, or give the job a new "
+                f"{each.name!r} {difference}. Put the old columns back, or give the job a new "
                 "checkpoint. Once a service was stopped and not killed, columns may be added"
             )
         columns.append(table.column(places[0]))

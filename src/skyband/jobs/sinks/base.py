@@ -113,5 +113,5 @@ def written(sink: Sink[R_contra], batch: int, rows: R_contra) -> None:
     except SkybandError:
         raise
     except Exception as problem:
-        told = str(problem).strip().split("\n")[0] or type(problem).__name__
-        raise EngineError(f"{sink.where} could not write batch {batch}: {told}") from problem
+        reason = str(problem).strip().split("\n")[0] or type(problem).__name__
+        raise EngineError(f"{sink.where} could not write batch {batch}: {reason}") from problem

@@ -80,8 +80,8 @@ def make_sink(
     """
     if section.kind == "postgres":
         writer = query if query == job else f"{job}/{query}"
-        told = section["dsn"], section["dsn_env"], section["table"]
-        return PostgresSink(*told, writer, where, groups, by, revises, world)
+        target = section["dsn"], section["dsn_env"], section["table"]
+        return PostgresSink(*target, writer, where, groups, by, revises, world)
     if section.kind == "files":
         letters = where == "[dead_letters]"
         form = section["format"] or form

@@ -154,15 +154,15 @@ class Table:
         fields = spark_schema(schema).fields
         columns = ", ".join(f"`{field.name}` {field.dataType.simpleString()}" for field in fields)
         options = {**self.options, **({} if self.path is None else {"path": self.path})}
-        told = [f"CREATE TABLE {self.quoted} ({columns}) USING {self.format}"]
+        statement = [f"CREATE TABLE {self.quoted} ({columns}) USING {self.format}"]
         if options:
             pairs = ", ".join(f"{_text(name)} {_text(value)}" for name, value in options.items())
-            told.append(f"OPTIONS ({pairs})")
+            statement.append(f"OPTIONS ({pairs})")
         if not self.current:
-            told.append(f"PARTITIONED BY (`{_END}`)")
-        told.append(f"TBLPROPERTIES ({_text(_OWNER)} = {_text(self.query)})")
+            statement.append(f"PARTITIONED BY (`{_END}`)")
+        statement.append(f"TBLPROPERTIES ({_text(_OWNER)} = {_text(self.query)})")
         try:
-            session.sql(" ".join(told))
+            session.sql(" ".join(statement))
             if not self.current and self._has_files():
                 session.catalog.recoverPartitions(self.quoted)
         except PySparkException as problem:
@@ -187,5 +187,5 @@ def _only_these_windows(session: Any) -> Iterator[None]:
 
 def _text(value: Any) -> str:
     """A literal of SQL."""
-    told = str(value).lower() if isinstance(value, bool) else str(value)
-    return "'" + told.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -134,23 +134,25 @@ class Claim:
         return _record_of(self.folder, self.session)
 
     def _take(self, found: Any) -> None:
-        told = found if isinstance(found, dict) else {}
-        if self.local and not told.get("claimed", told.get("engine") == "local"):
+        record = found if isinstance(found, dict) else {}
+        if self.local and not record.get("claimed", record.get("engine") == "local"):
             try:
-                self.plan.check_identity(told.get("identity"))
-                free = told.get("sources", self.sources) != self.sources
+                self.plan.check_identity(record.get("identity"))
+                free = record.get("sources", self.sources) != self.sources
             except SkybandError:
                 free = True
-            if free and "run" in told:  # left by a first start that failed before it wrote a batch
+            if (
+                free and "run" in record
+            ):  # left by a first start that failed before it wrote a batch
                 MACHINE.clear(Path(self.folder), _MARK)
                 return
-        if told.get("engine") == "local":
+        if record.get("engine") == "local":
             raise EngineError(
                 f"the checkpoint {self.folder!r} was written by a local job; give the job on Spark "
                 "a folder of its own, or use engine = 'local'"
             )
         try:
-            self.plan.check_identity(told.get("identity"))
+            self.plan.check_identity(record.get("identity"))
         except SkybandError as problem:
             raise EngineError(f"checkpoint {self.folder!r}: {problem}") from None
         self.run, self.new = str(found["run"]), False
@@ -162,15 +164,15 @@ class Claim:
         self.known = list(known) if self.claimed and not self.plan.alone else None
 
     def _write(self) -> None:
-        told = {"run": self.run, "claimed": self.claimed, "sources": self.sources}
-        told["identity"] = self.plan.identity
-        told |= {} if self.columns is None else {"columns": self.columns}
+        record = {"run": self.run, "claimed": self.claimed, "sources": self.sources}
+        record["identity"] = self.plan.identity
+        record |= {} if self.columns is None else {"columns": self.columns}
         if not self.local:
-            frame = self.session.createDataFrame([(json.dumps(told),)], "value string")
+            frame = self.session.createDataFrame([(json.dumps(record),)], "value string")
             frame.coalesce(1).write.text(f"{self.folder}/{_REMOTE}")
             return
         Path(self.folder).mkdir(parents=True, exist_ok=True)
-        MACHINE.write_whole(self.mark, json.dumps(told, indent=1).encode())
+        MACHINE.write_whole(self.mark, json.dumps(record, indent=1).encode())
 
 
 def _record_of(folder: str, session: Any) -> Any:
@@ -222,8 +224,8 @@ def plan_closing(session: Any, checkpoint: str, plan: BoardPlan) -> bool:
     record = {"watermark": closing.watermark_ms, "ends": dict(closing.ends_ms)}
     _write(system, f"{root}/{_RECORD}", json.dumps(record))
     offsets = _lines(system, f"{folder}/offsets/{last}")
-    told = json.loads(offsets[1]) | {_WATERMARK: closing.watermark_ms}
-    planned = "\n".join([offsets[0], json.dumps(told, separators=(",", ":")), *offsets[2:]])
+    metadata = json.loads(offsets[1]) | {_WATERMARK: closing.watermark_ms}
+    planned = "\n".join([offsets[0], json.dumps(metadata, separators=(",", ":")), *offsets[2:]])
     _write(system, f"{folder}/offsets/{last + 1}", planned)
     return True
 
@@ -254,10 +256,10 @@ def read_closing(checkpoint: str) -> Closing | None:
     """How a job was last closed; None if it never was."""
     try:
         system, root = _opened(checkpoint)
-        told = json.loads("\n".join(_lines(system, f"{root}/{_RECORD}")))
+        record = json.loads("\n".join(_lines(system, f"{root}/{_RECORD}")))
     except (OSError, ValueError):
         return None
-    return Closing(int(told["watermark"]), told["ends"])
+    return Closing(int(record["watermark"]), record["ends"])
 
 
 def _latest(session: Any, checkpoint: str) -> int | None:
@@ -310,11 +312,11 @@ _MOST_LINES = 1_000
 """Lines of a log that are read; a log of many files can be long."""
 
 
-def damaged(folder: str, told: str) -> EngineError:
+def damaged(folder: str, reason: str) -> EngineError:
     """The error to raise for a checkpoint that cannot be used."""
     return EngineError(
-        f"the checkpoint {folder!r} is damaged: {told}. Restore it from a copy, or give the job an "
-        "empty folder: it then reads its source from the start"
+        f"the checkpoint {folder!r} is damaged: {reason}. Restore it from a copy, or give the job "
+        "an empty folder: it then reads its source from the start"
     )
 
 
@@ -323,8 +325,8 @@ def told_of_damage(message: str) -> str | None:
     for line in message.splitlines():
         found = [at for sign in _SIGNS if (at := line.find(sign)) >= 0]
         if found:
-            told = line[min(found) :]  # what comes before names the query and its runs
-            return re.sub(r"^([A-Z_.]+)\]", r"\1:", told).strip()
+            text = line[min(found) :]  # what comes before names the query and its runs
+            return re.sub(r"^([A-Z_.]+)\]", r"\1:", text).strip()
     return None
 
 
@@ -382,17 +384,17 @@ def _numbers(folder: Path) -> set[int]:
 
 def _problem(path: Path, inner: Path) -> str | None:
     """Why a file of a log cannot be read; None if it can. It has a version, then lines of JSON."""
-    told = path.relative_to(inner)
+    name = path.relative_to(inner)
     with path.open(encoding="utf-8", errors="replace") as log:
         lines = [line.rstrip("\n") for _, line in zip(range(_MOST_LINES), log, strict=False)]
     if not lines:
-        return f"{told} is empty"
+        return f"{name} is empty"
     if path.name != "metadata":
         if not re.fullmatch(r"v\d+", lines[0]):
-            return f"{told} is no log of Spark"
+            return f"{name} is no log of Spark"
         lines = lines[1:]
     if not all(line in ("", "-") or _is_json(line) for line in lines):
-        return f"{told} is cut off or overwritten"
+        return f"{name} is cut off or overwritten"
     return None
 
 

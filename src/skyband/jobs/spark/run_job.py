@@ -120,8 +120,8 @@ class Listed:
         path = self.folder / "offsets" / str(batch)
         lines = path.read_text().splitlines()[2:] if path.exists() else []
         line = lines[source] if len(lines) > source else "-"
-        told: Any = {} if line == "-" else json.loads(line)
-        return int(told.get("logOffset", -1)) if isinstance(told, dict) else -1
+        offset: Any = {} if line == "-" else json.loads(line)
+        return int(offset.get("logOffset", -1)) if isinstance(offset, dict) else -1
 
 
 def _missing(uris: list[str]) -> list[str]:
@@ -227,8 +227,8 @@ def start(job: Job, session: Any, follower: Follower | None = None) -> RunningJo
         if metrics is not None:
             metrics.close()
         claim.withdraw()
-        told = first_line(problem)
-        raise EngineError(f"the job {job.name!r} could not be started: {told}") from problem
+        reason = first_line(problem)
+        raise EngineError(f"the job {job.name!r} could not be started: {reason}") from problem
     return RunningJob(query, writer, metrics, plan)
 
 
@@ -476,12 +476,12 @@ def _run(job: Job, session: Any, stop: Stop, tell: Tell | None, follower: Follow
             running.close()
 
 
-def _stopped(job: Job, told: str, problem: Exception) -> EngineError:
+def _stopped(job: Job, reason: str, problem: Exception) -> EngineError:
     """What stopped a job, and what to do."""
-    if found := told_of_damage(f"{told}\n{problem}"):
+    if found := told_of_damage(f"{reason}\n{problem}"):
         return damaged(job.checkpoint, found)
     return EngineError(
-        f"the pipeline stopped: {told}. Fix the cause and start it again: it resumes from "
+        f"the pipeline stopped: {reason}. Fix the cause and start it again: it resumes from "
         f"{job.checkpoint!r}"
     )
 

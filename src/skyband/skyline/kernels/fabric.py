@@ -112,24 +112,24 @@ def _sort_out(
     ``fresh``.
     """
     ask = np.empty(len(numbers), np.int64)
-    asked = 0
+    count = 0
     on_sky = 0
     i = 0
     for n in range(len(numbers)):
         while i < len(known) and known[i] < numbers[n]:
             i += 1
         if i == len(known) or known[i] != numbers[n]:
-            ask[asked] = n
-            asked += 1
+            ask[count] = n
+            count += 1
         elif parents[i] < 0:
             sky[on_sky] = n
             on_sky += 1
         elif parents[i] >= expired and here[parents[i] - expired]:
             fresh[n] = parents[i]
         else:
-            ask[asked] = n
-            asked += 1
-    return ask[:asked], on_sky
+            ask[count] = n
+            count += 1
+    return ask[:count], on_sky
 
 
 @jit
@@ -140,15 +140,15 @@ def _park_under_best(
 
     The best dominates most of the others, which need no sort then. ``rows`` are their positions.
     """
-    asked = len(ask)
+    many = len(ask)
     mine = points[rows]
-    keys = np.empty(asked, np.float64)
-    sort_keys(mine, 0, asked, keys)
+    keys = np.empty(many, np.float64)
+    sort_keys(mine, 0, many, keys)
     best = int(np.argmax(keys))
     top = rows[best]
-    near = np.empty(asked, np.int64)
+    near = np.empty(many, np.int64)
     left = 0
-    for place in range(asked):
+    for place in range(many):
         counts[COMPARISONS] += 1
         if segment[rows[place]] == segment[top] and dominates(mine, best, mine, place):
             fresh[ask[place]] = top + expired

@@ -94,7 +94,7 @@ def _expire(rows: Ints, n: int, first: int) -> int:
 
 @kernel
 def fold_distinct(
-    held: Ints, starts: Ints, groups: int, k: int, pushed: NewIds, asked: GroupWindows
+    held: Ints, starts: Ints, groups: int, k: int, pushed: NewIds, due: GroupWindows
 ) -> tuple[Ints, Ints, Ints, Ints]:
     """Take panes and read windows, group by group.
 
@@ -103,7 +103,7 @@ def fold_distinct(
     """
     kept = np.zeros((max(len(held), 16), WIDTH), np.int64)
     ends = np.zeros(groups + 1, np.int64)
-    out, told = np.zeros((64, 3), np.int64), np.zeros((16, 3), np.int64)
+    out, answered = np.zeros((64, 3), np.int64), np.zeros((16, 3), np.int64)
     work, row = np.zeros((64, WIDTH), np.int64), np.zeros(WIDTH, np.int64)
     run = used = shown = answers = 0
     for g in range(groups):
@@ -112,15 +112,15 @@ def fold_distinct(
             n = starts[g + 1] - starts[g]
             work = with_room(work, 0, n)
             copy_rows(work, held[starts[g] :], n)
-        low, high = 0, len(asked.first)
-        if not asked.shared:
-            low, high = asked.cuts[g], asked.cuts[g + 1]
+        low, high = 0, len(due.first)
+        if not due.shared:
+            low, high = due.cuts[g], due.cuts[g + 1]
         first = NEVER
         for w in range(low, high + 1):
             while (
                 run < len(pushed.stamp)
                 and pushed.group[run] == g
-                and (w == high or pushed.stamp[run] < asked.end[w])
+                and (w == high or pushed.stamp[run] < due.end[w])
             ):
                 for i in range(pushed.offsets[run], pushed.offsets[run + 1]):
                     row[KEY], row[TIE] = pushed.key[i], pushed.tie[i]
@@ -131,7 +131,7 @@ def fold_distinct(
                 run += 1
             if w == high or n == 0:
                 continue
-            first = asked.first[w]
+            first = due.first[w]
             count, expired = 0, False
             out = with_room(out, shown, shown + min(n, k))
             for i in range(n):
@@ -144,8 +144,8 @@ def fold_distinct(
                     if count == k:
                         break
             if count > 0:
-                told = with_room(told, answers, answers + 1)
-                told[answers, 0], told[answers, 1], told[answers, 2] = w, g, count
+                answered = with_room(answered, answers, answers + 1)
+                answered[answers, 0], answered[answers, 1], answered[answers, 2] = w, g, count
                 answers += 1
                 shown += count
             if expired or w == high - 1:
@@ -154,4 +154,4 @@ def fold_distinct(
         copy_rows(kept[used:], work, n)
         used += n
         ends[g + 1] = used
-    return kept[:used].copy(), ends, out[:shown].copy(), told[:answers].copy()
+    return kept[:used].copy(), ends, out[:shown].copy(), answered[:answers].copy()

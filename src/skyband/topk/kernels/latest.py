@@ -88,7 +88,7 @@ def _made_again(
 
 @kernel
 def fold_latest(
-    key: Ints, tie: Ints, pane: Ints, earlier: Ints, starts: Ints, k: int, asked: GroupWindows
+    key: Ints, tie: Ints, pane: Ints, earlier: Ints, starts: Ints, k: int, due: GroupWindows
 ) -> tuple[Ints, Ints, Ints]:
     """Take the rows of each group in the order of panes, and read windows on the way.
 
@@ -102,17 +102,17 @@ def fold_latest(
     scratch = np.empty((3, len(key) + 1), np.int64)
     best, spare = scratch[2], scratch[1]
     live = np.zeros(len(key), np.bool_)
-    out, told = np.zeros(64, np.int64), np.zeros((16, 3), np.int64)
+    out, answered = np.zeros(64, np.int64), np.zeros((16, 3), np.int64)
     shown = answers = 0
     for g in range(len(starts) - 1):
         tail = head = starts[g]
         count = m = 0
         bar_key, bar_tie = np.int64(_LOWEST), np.int64(_LOWEST)
-        low, high = 0, len(asked.first)
-        if not asked.shared:
-            low, high = asked.cuts[g], asked.cuts[g + 1]
+        low, high = 0, len(due.first)
+        if not due.shared:
+            low, high = due.cuts[g], due.cuts[g + 1]
         for w in range(low, high):
-            while head < starts[g + 1] and pane[head] < asked.end[w]:
+            while head < starts[g + 1] and pane[head] < due.end[w]:
                 old = earlier[head]
                 if old >= 0 and live[old]:
                     live[old] = False
@@ -126,7 +126,7 @@ def fold_latest(
                         m = _cut(best, m, key, tie, few)
                         bar_key, bar_tie = key[best[m - 1]], tie[best[m - 1]]
                 head += 1
-            while tail < head and pane[tail] < asked.first[w]:
+            while tail < head and pane[tail] < due.first[w]:
                 if live[tail]:
                     live[tail] = False
                     count -= 1
@@ -146,7 +146,7 @@ def fold_latest(
             for i in range(n):
                 out[shown + i] = best[i]
             shown += n
-            told = with_room(told, answers, answers + 1)
-            told[answers, 0], told[answers, 1], told[answers, 2] = w, g, n
+            answered = with_room(answered, answers, answers + 1)
+            answered[answers, 0], answered[answers, 1], answered[answers, 2] = w, g, n
             answers += 1
-    return out[:shown].copy(), told[:answers].copy(), scratch
+    return out[:shown].copy(), answered[:answers].copy(), scratch
