@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skyband.arrays import Floats, Ints
-from skyband.kernels.borrow import borrowed
+from skyband.kernels.borrow import borrowed, copy_rows
 from skyband.kernels.jit import jit, piece
 from skyband.kernels.sorting import sort_best
 
@@ -156,9 +156,12 @@ def skyline_runs(points: Ints, offsets: Ints, counts: Ints) -> tuple[Ints, Ints]
 
 
 @jit
-def codes_of(points: Ints) -> tuple[Ints, int]:
-    """A code for each point, and the spare bits; see above."""
-    size = len(points)
+def codes_of(some: Ints, many: int, others: Ints) -> tuple[Ints, int]:
+    """A code for each of the first ``many`` points, then for each other; and the spare bits."""
+    size = many + len(others)
+    points = np.empty((size, others.shape[1]), np.int64)
+    copy_rows(points, some, many)
+    copy_rows(points[many:], others, len(others))
     work = np.empty((4, size + 1), np.int64)
     for i in range(size):
         work[0, i] = i

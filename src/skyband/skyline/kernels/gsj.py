@@ -233,7 +233,7 @@ def _renew(
     sort_best(order, np.empty(size, np.int64), keys, keys)
     code, high = np.zeros(tops + size, np.int64), 0
     if size >= _MANY and tops >= _MANY:
-        code, high = codes_of(np.concatenate((top_points[:tops], points)))
+        code, high = codes_of(top_points, tops, points)
     own = code[tops:].copy()
     for place in range(size):
         i = order[place]

@@ -99,7 +99,7 @@ def stab_fold(
     left, kept = _empty_members(total, m.points.shape[1]), np.empty(len(groups), np.int64)
     known, codes, high = len(m.slot), m.slot, 0
     if len(fresh.slot) >= _MANY * len(groups):
-        codes, high = codes_of(np.concatenate((m.points, fresh.points)))
+        codes, high = codes_of(m.points, known, fresh.points)
     work = Work(
         np.zeros(total, np.bool_), np.empty(total, np.int64), np.zeros(total, np.int64), high
     )
