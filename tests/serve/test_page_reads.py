@@ -252,6 +252,24 @@ def test_cards_leave_no_holes(chromium: Any, tmp_path: Path, width: int, lines: 
         page.close()
 
 
+def test_what_the_ranking_does_not_show_is_a_bar_of_its_own(chromium: Any, tmp_path: Path) -> None:
+    service = served.new_service(
+        tmp_path, {"hosts": hosts(sb.TimeWindow("1 hour"), k=2)}, schema=SCHEMA
+    )
+    with served.serving(service) as client:
+        sizes = {"a": 4000, "b": 3000, "c": 1500, "d": 500}
+        first = [row("2025-08-30T10:00:00", host, size) for host, size in sizes.items()]
+        assert client.post([*first, row("2025-08-30T11:00:00", "a", 7)]).status == 200
+        page = opened(chromium, client)
+        other = page.locator(".other")
+        other.wait_for(timeout=15_000)
+        assert other.inner_text() == "other 2 kB"
+        assert other.locator(".bar").evaluate("(e) => e.style.transform") == "scaleX(0.5)"
+        assert client.post([row("2025-08-30T12:00:00", "a", 7)]).status == 200
+        other.wait_for(state="hidden", timeout=15_000)
+        page.close()
+
+
 def test_long_ids_keep_the_end_that_differs(chromium: Any, tmp_path: Path) -> None:
     shown = made_up(tmp_path, "hosts")
     names = [f"/a/long/way/down/to/the/very/same/object/in/the/cache#11706{i}" for i in range(3)]

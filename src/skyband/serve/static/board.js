@@ -101,7 +101,7 @@ function clock(value, step = 0, from = null) {
 
 function dates() {
   // Dates where not all is of today, and years where not all is of this one.
-  const ends = view.cards.flatMap(({ answers }) => (answers.length ? [answers[0].start ?? answers[0].end, answers[answers.length - 1].end] : []));
+  const ends = view.cards.flatMap(({ answers }) => (answers.length ? [answers[0].start ?? answers[0].end, answers.at(-1).end] : []));
   const moments = ends.filter((end) => typeof end === "string").map(moment), today = { at: new Date(), zone: view.zone || undefined };
   const now = moments.some((each) => each.at.getFullYear() !== today.at.getFullYear()) ? "year" : moments.some((each) => dayOf(each) !== dayOf(today)) ? "day" : "";
   if (now === view.dated) return;
@@ -202,6 +202,7 @@ class Card {
 
   constructor(query) {
     this.query = query;
+    this.counted = query.window.kind === "count";
     const given = place.get(`group.${query.name}`);
     if (given) try { this.group = JSON.parse(given); } catch { this.group = null; }
     this.build();
@@ -210,10 +211,10 @@ class Card {
   build() {
     const { query } = this;
     const element = this.element = $("card").content.firstElementChild.cloneNode(true), find = (part) => element.querySelector(part);
-    for (const part of ["total", "rate", "spark", "facts", "caption", "list", "ghosts", "body", "full", "drawing", "chart", "empty", "time"]) this[part] = find(`.${part}`);
+    for (const part of ["total", "rate", "spark", "facts", "caption", "list", "ghosts", "body", "full", "drawing", "chart", "empty", "time", "other"]) this[part] = find(`.${part}`);
     find("h2").id = `q-${view.cards.length}`;
     element.setAttribute("aria-labelledby", find("h2").id);
-    for (const [part, text] of [["h2", query.title], [".asks", query.asks], [".weighed", `${query.total_of} in the window${query.by.length && query.window.kind !== "count" ? `, every ${query.by.join(", ")}` : ""}`], ["caption", query.title]]) find(part).append(text);
+    for (const [part, text] of [["h2", query.title], [".asks", query.asks], [".weighed", `${query.total_of} in the window${query.by.length && !this.counted ? `, every ${query.by.join(", ")}` : ""}`], ["caption", query.title]]) find(part).append(text);
     if (query.by.length) find("header").append(this.picker());
     if (query.positions) find("header").append(this.finder());
     this.heads = query.ranked ? ["Rank", "Change", query.key.join(", ") || "Row", query.heading] : query.columns.slice(2);
@@ -222,7 +223,7 @@ class Card {
     this.beside = query.columns.filter((name) => !shown.has(name));
     this.drawing.hidden = query.ranked;
     this.chart.classList.add(query.ranked ? "bump" : "scatter");
-    if (query.ranked) this.chart.setAttribute("aria-hidden", "true");
+    if (query.ranked) this.chart.ariaHidden = "true";
     else {
       this.list.className = "hidden";
       put(this.chart, "role", "group");
@@ -257,20 +258,20 @@ class Card {
     });
     for (const each of [this.drawing, this.list]) sizes.observe(each);
     new IntersectionObserver((entries) => {
-      this.seen = entries[entries.length - 1].isIntersecting;
+      this.seen = entries.at(-1).isIntersecting;
       if (this.seen) refresh();
     }, { rootMargin: "150px" }).observe(this.element);
   }
 
   picker() {
-    const { query } = this, list = make("datalist", { id: `g-${view.cards.length}` });
+    const { query } = this, of = query.by.join(", "), list = make("datalist", { id: `g-${view.cards.length}` });
     this.choices = list;
-    this.input = make("input", { type: "search", autocomplete: "off", spellcheck: false });
-    this.input.setAttribute("list", list.id);
-    this.input.setAttribute("aria-label", `${this.query.by.join(", ")} shown in ${this.query.title}`);
+    const input = this.input = make("input", { type: "search", autocomplete: "off", spellcheck: false });
+    input.setAttribute("list", list.id);
+    input.ariaLabel = `${of} shown in ${query.title}`;
     const choose = (name) => {
       const found = this.groups().find((each) => each.name === name);
-      write(this.unknown, found || !name ? "" : `no ${query.by.join(", ")} “${name}” in this window`);
+      write(this.unknown, found || !name ? "" : `no ${of} “${name}” in this window`);
       if (!found) return;
       this.group = found.group;
       this.shown = null;
@@ -279,28 +280,27 @@ class Card {
     };
     const current = () => (this.group ? label(this.group) : "");
     this.unknown = make("output");
-    this.input.oninput = () => { if (this.groups().some(({ name }) => name === this.input.value)) choose(this.input.value); };
-    this.input.onchange = () => choose(this.input.value);
-    this.input.onfocus = () => this.input.select();
-    this.input.onblur = () => { this.input.value = current(); };
+    input.oninput = () => { if (this.groups().some(({ name }) => name === input.value)) choose(input.value); };
+    input.onchange = () => choose(input.value);
+    input.onfocus = () => input.select();
+    input.onblur = () => { input.value = current(); };
     const step = (by) => () => {
       const names = this.groups().map(({ name }) => name);
       if (names.length) choose(names[(names.indexOf(current()) + by + names.length) % names.length]);
-      this.input.value = current();
+      input.value = current();
     };
     const button = (text, said, by) => {
-      const found = make("button", { type: "button", ariaLabel: `${said} ${this.query.by.join(", ")}` }, text);
+      const found = make("button", { type: "button", ariaLabel: `${said} ${of}` }, text);
       found.onclick = step(by);
       return found;
     };
-    return make("div", { className: "pick" }, make("span", {}, this.query.by.join(", ")), button("‹", "Previous", -1),
-      this.input, button("›", "Next", 1), this.unknown, list);
+    return make("div", { className: "pick" }, make("span", {}, of), button("‹", "Previous", -1),
+      input, button("›", "Next", 1), this.unknown, list);
   }
 
   finder() {
     const names = this.query.key.join(" · ");
-    this.wanted = make("input", { type: "search", autocomplete: "off", spellcheck: false, placeholder: names });
-    this.wanted.setAttribute("aria-label", `${names} to find in ${this.query.title}`);
+    this.wanted = make("input", { type: "search", autocomplete: "off", spellcheck: false, placeholder: names, ariaLabel: `${names} to find in ${this.query.title}` });
     this.wanted.onchange = this.wanted.onsearch = () => this.locate();
     this.stands = make("output");
     return make("div", { className: "find" }, make("span", {}, "Where is"), this.wanted, this.stands);
@@ -327,7 +327,7 @@ class Card {
 
   add(answer) {
     const first = answer.rows[0] || answer.changes[0] || {};
-    const alone = this.query.window.kind === "count" ? this.query.by.map((name) => first[name]) : [];
+    const alone = this.counted ? this.query.by.map((name) => first[name]) : [];
     const mark = JSON.stringify([answer.end, alone]);
     answer.order = order(answer.end);
     answer.only = alone.length ? JSON.stringify(alone) : null;
@@ -358,14 +358,14 @@ class Card {
   }
 
   get kept() {
-    const counts = this.group && this.query.window.kind === "count" ? {} : view.status?.windows || {};
+    const counts = this.group && this.counted ? {} : view.status?.windows || {};
     return Math.max(counts[this.query.name] || 0, this.visible().length);
   }
 
   clear() { this.answers = []; this.known.clear(); this.shown = this.last = null; }
 
   visible() {
-    if (!this.group || this.query.window.kind !== "count") return this.answers;
+    if (!this.group || !this.counted) return this.answers;
     const wanted = JSON.stringify(this.query.by.map((name) => this.group[name]));
     return this.answers.filter((answer) => answer.only === wanted);
   }
@@ -381,7 +381,7 @@ class Card {
 
   groups() {
     // The largest first: by the sum of their rows, or by their newest total.
-    const found = new Map(), alone = this.query.window.kind === "count", { spec } = this.query;
+    const found = new Map(), alone = this.counted, { spec } = this.query;
     for (const answer of alone ? this.answers : this.upto().slice(-1)) for (const row of answer.rows) {
       const group = Object.fromEntries(this.query.by.map((name) => [name, row[name]])), key = JSON.stringify(group);
       found.set(key, { group, name: label(group), size: alone ? Number(answer.total) : (found.get(key)?.size || 0) + Number(spec.item ? row.count : 1) });
@@ -402,7 +402,7 @@ class Card {
 
   rows() {
     // The rows that are shown next.
-    const shown = this.upto(), answer = shown[shown.length - 1];
+    const shown = this.upto(), answer = shown.at(-1);
     if (this.choices && (this.filled !== answer || !this.group)) this.fillPicker();
     this.filled = answer;
     return answer ? this.shownRows(answer) : [];
@@ -425,7 +425,7 @@ class Card {
 
   render(now) {
     const shown = this.upto();
-    const answer = shown[shown.length - 1];
+    const answer = shown.at(-1);
     const group = this.group ? label(this.group) : "";
     const jump = this.shownGroup !== group || !this.shown;
     if (!jump && this.shown === answer && this.charted === answer) return;
@@ -458,6 +458,7 @@ class Card {
 
   wipe() {
     this.body.replaceChildren();
+    this.other.hidden = true;
     this.lines = [];
     this.places.clear();
     this.noChart();
@@ -500,7 +501,7 @@ class Card {
   }
 
   sparkline(shown) {
-    const answer = shown[shown.length - 1];
+    const answer = shown.at(-1);
     this.total.title = answer.total === null ? "not known on this engine"
       : `${number(answer.total, true)} ${this.query.total_of} in the window`;
     this.time.dateTime = String(answer.end);
@@ -543,6 +544,10 @@ class Card {
       if (now && now !== held) this.rove(now.tr);
       if (now) light(now.id);
     } else if (lines.length && !lines.some((line) => line.tr.tabIndex === 0)) lines[0].tr.tabIndex = 0;
+    const rest = query.value === "count" && !query.by.length && rows.length ? answer.total - rows.reduce((sum, { row }) => sum + value(row), 0) : 0;
+    this.other.hidden = !(rest > most * 1e-6);
+    write(this.other.lastChild, `other ${number(rest, false, query.units.count)}`);
+    this.other.firstChild.style.transform = `scaleX(${Math.min(1, rest / most)})`;
     // The list keeps its height when there are fewer rows for a while.
     const tallest = Math.max(Math.min(this.tallest || 0, query.spec.k || 0), rows.length, 1);
     if (tallest !== this.tallest) this.list.style.minHeight = `${tallest * ROW}px`;
@@ -643,7 +648,7 @@ class Card {
     const wide = this.width ||= this.drawing.clientWidth;
     if (wide < 60 || windows.length < 2) { this.noChart(); return; }
     const k = Math.max(...windows.map((each) => this.shownRows(each).reduce((most, { row }) => Math.max(most, row.rank), 0)), 2);
-    const last = this.shownRows(windows[windows.length - 1]), least = (k - 1) * (k > 12 ? 12 : 15) + 28;
+    const last = this.shownRows(windows.at(-1)), least = (k - 1) * (k > 12 ? 12 : 15) + 28;
     this.drawing.style.minHeight = `${least}px`;
     const high = Math.max(least, this.height), step = Math.min(ROW, (high - 28) / (k - 1)), top = step === ROW ? ROW / 2 : 12, left = 8;
     pen.font = FONTS.chart;
@@ -754,7 +759,7 @@ class Card {
     put(this.frame.stairs, "d", path);
     const worse = yWish === "max" ? box.bottom : box.top;
     if (sorted.length) {
-      const [first, last] = [sorted[0], sorted[sorted.length - 1]];
+      const [first, last] = [sorted[0], sorted.at(-1)];
       const ends = xWish === "min" ? [`L${box.right},${y(last.row[yName]).toFixed(1)}V${worse}`, `H${x(first.row[xName]).toFixed(1)}Z`]
         : [`V${worse}`, `H${box.left}V${y(first.row[yName]).toFixed(1)}Z`];
       this.frame.area.setAttribute("d", path + ends.join(""));
@@ -827,7 +832,7 @@ class Card {
 
   csv() {
     const quote = (value) => {
-      let text = value === null || value === undefined ? "" : String(value);
+      let text = String(value ?? "");
       // A table program would take such text for a formula; a number stays one.
       if (typeof value === "string" && /^[=+\-@\t\r]/.test(text) && !/^-?\d+$/.test(text)) text = `'${text}`;
       return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
@@ -1031,7 +1036,7 @@ async function step(by) {
 function pause() {
   const ends = timeline();
   if (view.end !== null) go(null);
-  else if (ends.length) { go(ends[ends.length - 1]); loadAll(); }
+  else if (ends.length) { go(ends.at(-1)); loadAll(); }
 }
 
 async function loadAll() {
