@@ -20,6 +20,7 @@ from crashes.scripts import Script
 from crashes.world import Crash, SimulatedWorld
 from skyband.embedded.formats import readable
 from skyband.errors import EngineError, SchemaError
+from skyband.jobs.allowed_keys import SINKS, SOURCES
 
 POINTS = 2_000
 SEEDS = range(24)
@@ -134,6 +135,15 @@ def test_a_job_does_nothing_past_its_world(path: Path) -> None:
 def _is_text(call: ast.Call) -> bool:
     """Whether this is a method of a text or a date with the name of one of a path."""
     return ast.unparse(call.func).endswith(".replace") and (len(call.args) == 2 or not call.args)
+
+
+def test_every_source_and_sink_is_stopped_at_every_step() -> None:
+    """A new one has to be in the scripts, or among those that promise nothing after a crash."""
+    scripts = [Script(seed) for seed in range(40)]
+    sources = {script.jobs[0].sources[""].kind for script in scripts}
+    sinks = {kind for script in scripts for kind in script.sinks.values()}
+    assert sources | {"rate", "socket"} == set(SOURCES)
+    assert sinks | {"console", "table"} == set(SINKS)
 
 
 # What was found -----------------------------------------------------------------------------------
