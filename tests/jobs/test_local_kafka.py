@@ -82,6 +82,34 @@ def test_a_killed_job_sends_each_window_once(servers: str, tmp_path: Path, times
         assert read(servers, f"killed-{times}-{number}-out") == wanted(records)
 
 
+def test_a_topic_has_each_revision_once_and_the_last_is_right(servers: str, tmp_path: Path) -> None:
+    sent: list[list[dict[str, Any]]] = []
+
+    def part(number: int) -> dict[str, Any]:
+        records = rows(3_000, number)
+        for at in range(40, len(records), 50):  # every 50th row comes 600 rows later than it should
+            records.insert(min(at + 600, len(records) - 1), records.pop(at))
+        sent.append(records)
+        name = f"revised-{number}"
+        send(servers, f"{name}-in", records)
+        told = job(servers, tmp_path / str(number), name)
+        told["source"]["rows_per_batch"] = 100
+        told["query"] = QUERY | {"window": WINDOW | {"revise": 100_000}}
+        del told["sink"]["key"]  # each window has a key of its own
+        return told
+
+    until_killed(3, 3, part)
+    for number, records in enumerate(sent):
+        messages = read(servers, f"revised-{number}-out")
+        assert len({(each["key"], each["revision"]) for each in messages}) == len(messages)
+        assert max(each["revision"] for each in messages) > 0
+        last = {each["key"]: each["rows"] for each in messages}  # what a compacted topic keeps
+        found = [row for kept in last.values() for row in kept]
+        found = [{n: v for n, v in row.items() if n != "revision"} for row in found]
+        found.sort(key=lambda row: (row["window_end"], row["rank"]))
+        assert found == wanted(sorted(records, key=lambda record: int(record["ts"])))
+
+
 @pytest.mark.timeout(180)
 def test_a_job_on_spark_looks_at_its_topic(
     servers: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
