@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import sys
 import traceback
 import types
@@ -198,3 +199,32 @@ def test_tracebacks_in_a_notebook_have_the_lines_of_the_user(
     error.__cause__ = ValueError("below")
     assert "below" not in "".join(error._render_traceback_())
     assert isinstance(error.__cause__, ValueError)
+
+
+CELLS = """
+from IPython.core.interactiveshell import InteractiveShell
+
+shell = InteractiveShell.instance(colors="nocolor", ast_node_interactivity="all")
+for cell in (
+    "import pyarrow as pa, skyband as sb",
+    "rows = pa.table({'ts': [1, 2, 3], 'bytes': [1, 2, 3]})",
+    "asked = {'k': 1, 'time': 'ts', 'window': sb.TimeWindow(10)}",
+    "sb.rank(rows, sb.TopK(score='byte', **asked))",
+    "sb.show(sb.rank(rows, sb.TopK(score='bytes', **asked)))",
+    "sb.explain(sb.TopK(score='bytes', **asked))",
+):
+    shell.run_cell(cell)
+"""
+
+
+def test_ipython_shows_answers_and_short_tracebacks() -> None:
+    pytest.importorskip("IPython")
+    command = [sys.executable, "-c", CELLS]
+    ended = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)
+    lines = ended.stdout.splitlines()
+    error = lines.index("SchemaError: column 'byte' is missing; the columns are: ts, bytes. "
+                        "Did you mean 'bytes'?")  # fmt: skip
+    assert error < 8
+    assert "skyband/" not in ended.stdout
+    assert "1 row, 1 window" in lines[error:]
+    assert "TopK by skyband, exact, time ts, k 1, score bytes" in lines[error:]
