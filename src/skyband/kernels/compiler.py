@@ -195,6 +195,24 @@ def _array_object(kind: Any, array: Any, c: Any) -> Any:
     return made
 
 
+def _named_tuple_object(kind: Any, value: Any, c: Any) -> Any:
+    """Make the Python object of a named tuple that a kernel returns, without running any Python.
+
+    Numba unpickles its class, and calls it. Where a signal arrived, either may fail, and numba does
+    not look: the process ended with a segmentation fault.
+    """
+    maker, named = (
+        c.env_manager.read_const(c.env_manager.add_const(each))
+        for each in (tuple.__new__, kind.instance_class)
+    )
+    items = c.pyapi.tuple_new(kind.count)
+    for i, each in enumerate(kind):
+        c.pyapi.tuple_setitem(items, i, c.box(each, c.builder.extract_value(value, i)))
+    made = c.pyapi.call_function_objargs(maker, (named, items))
+    c.pyapi.decref(items)
+    return made
+
+
 class _Compiler(CompilerBase):
     """Numba's compiler, which says that it is at work."""
 
@@ -206,6 +224,8 @@ class _Compiler(CompilerBase):
         import numba.core.boxing  # noqa: F401  late, because kernels that are kept do without it
 
         _boxers.functions[types.Array] = _array_object
+        for named in (types.NamedTuple, types.NamedUniTuple):
+            _boxers.functions[named] = _named_tuple_object
 
     def define_pipelines(self) -> list[Any]:
         """The steps of a compilation."""
