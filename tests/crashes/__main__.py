@@ -29,7 +29,6 @@ def every_point(
     seed: int, batches: int, step: int | None = None, how: str | None = None
 ) -> Outcome:
     """Stop a script at each of its steps, or at one of them, in each way, or in one."""
-    logging.disable(logging.CRITICAL)
     made = Enumeration(Script(seed, batches))
     tried, problems = 0, list[str]()
     try:
@@ -52,7 +51,6 @@ def every_fault(
     seed: int, batches: int, kind: str | None, step: int | None, stays: bool
 ) -> Outcome:
     """A fault at each step of a script, or one at one of them."""
-    logging.disable(logging.CRITICAL)
     runs = FaultyRuns(Enumeration(Script(seed, batches)))
     tried, problems = 0, list[str]()
     for point in runs.points():
@@ -73,7 +71,8 @@ def outcomes(
 ) -> Iterator[Outcome]:
     """Scripts one after the other, until there were so many points."""
     done, seed = 0, first
-    with ProcessPoolExecutor(processes) as pool:
+    quiet = logging.disable  # of a process of its own
+    with ProcessPoolExecutor(processes, None, quiet, (logging.CRITICAL,)) as pool:
         waiting: set[Future[Outcome]] = set()
         while done < points:
             while len(waiting) < 2 * processes:
@@ -111,6 +110,7 @@ def main() -> int:
             stays=given.stays,
         )
     if given.step is not None:
+        logging.disable(logging.CRITICAL)
         outcome = one(given.seed)
         print(*outcome.problems, f"{outcome.points} points", sep="\n")
         return bool(outcome.problems)
