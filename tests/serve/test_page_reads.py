@@ -264,7 +264,7 @@ def test_what_the_ranking_does_not_show_is_a_bar_of_its_own(chromium: Any, tmp_p
         other = page.locator(".other")
         other.wait_for(timeout=15_000)
         assert other.inner_text() == "other 2 kB"
-        assert other.locator(".bar").evaluate("(e) => e.style.transform") == "scaleX(0.5)"
+        assert other.locator(".rest").evaluate("(e) => e.style.transform") == "scaleX(0.5)"
         assert client.post([row("2025-08-30T12:00:00", "a", 7)]).status == 200
         other.wait_for(state="hidden", timeout=15_000)
         page.close()
