@@ -53,7 +53,8 @@ def write(spark: Any, sink: Any, batch: int, table: pa.Table) -> None:
 
     blob = table_to_bytes(table)
     frame = spark.createDataFrame([(blob, None)], "payload binary, letters binary")
-    sink.write(batch, SparkRows(frame, "payload", SCHEMA, len(blob) if table.num_rows else 0))
+    size = len(blob) if table.num_rows else 0
+    sink.write(batch, SparkRows(frame, "payload", table.schema, size))
 
 
 def shown(spark: Any, name: str) -> dict[int, str]:
@@ -105,11 +106,25 @@ def test_only_the_newest_window(spark: Any, tmp_path: Path, name: str) -> None:
     assert shown(spark, name) == {11: "cd"}
     write(spark, sink, 2, answers((12, "e")))
     assert shown(spark, name) == {12: "e"}
-    corrected = Table("[sink]", JobSection("table", settings), "it's", revises=True)
-    write(spark, corrected, 3, answers((11, "z")))
+
+
+def in_revisions(table: pa.Table, *revisions: int) -> pa.Table:
+    """Answers with a column that says which revision each row is of."""
+    return table.add_column(2, "revision", pa.array(revisions, pa.int32()))
+
+
+@pytest.mark.spark
+def test_the_newest_window_in_its_last_revision(spark: Any, tmp_path: Path, name: str) -> None:
+    from skyband.jobs.sinks.on_spark import Table
+
+    settings = {"table": name, "path": str(tmp_path / "data"), "current": True}
+    sink = Table("[sink]", JobSection("table", settings), "best", revises=True)
+    write(spark, sink, 0, in_revisions(answers((11, "d"), (12, "e")), 0, 0))
     assert shown(spark, name) == {12: "e"}
-    write(spark, corrected, 4, answers((11, "z"), (12, "f")))
-    assert shown(spark, name) == {12: "f"}
+    write(spark, sink, 1, in_revisions(answers((11, "z")), 1))
+    assert shown(spark, name) == {12: "e"}
+    write(spark, sink, 2, in_revisions(answers((12, "f"), (12, "g")), 1, 2))
+    assert shown(spark, name) == {12: "g"}
 
 
 JOB: dict[str, Any] = {

@@ -22,6 +22,10 @@ pytest.importorskip("typer")
 from support.command_line import TIMED, bad, good, table
 
 pytestmark = pytest.mark.spark
+SQL = (
+    "SELECT window_end, id, score FROM HOP(TABLE rows, DESCRIPTOR(ts), 10, 30) QUALIFY "
+    "ROW_NUMBER() OVER (PARTITION BY window_start, window_end ORDER BY score DESC) <= 2"
+)
 WINDOW = ("--time", "ts", "--window", "30", "--slide", "10")
 CSV = ("--format", "csv")
 
@@ -72,6 +76,7 @@ def commands(folder: Path) -> list[tuple[object, ...]]:
             *("--left", "trades", "--right", "risks", "--on", "stock"),
             *("--prefer", "price=min,risk=max", *WINDOW),
         ),
+        ("sql", SQL, paths["rows"]),
     ]
 
 
@@ -86,7 +91,7 @@ def test_every_verb_writes_what_the_embedded_engine_writes(
     group: Any = typer.main.get_command(app)
     verbs = set(group.commands)
     others = {"demo", "pipeline", "state", "bench", "reproduce"}
-    others |= {"board", "check", "init", "serve", "warm"}
+    others |= {"board", "check", "explain", "init", "serve", "warm"}
     assert {command[0] for command in asked} == verbs - others
     for command in asked:
         want = good(*command, *CSV)
