@@ -41,6 +41,7 @@ def _with_pool(loads: Iterator[Load], threads: int) -> Iterator[pa.Table]:
     waiting: deque[Future[pa.Table]] = deque()
     depth = 2  # how many loads are under way; known better once the size of a batch is
     pool = ThreadPoolExecutor(threads, thread_name_prefix="skyband-read")
+    waits = True
     try:
         more = True
         while more or waiting:
@@ -60,8 +61,13 @@ def _with_pool(loads: Iterator[Load], threads: int) -> Iterator[pa.Table]:
                     if load is not None:
                         waiting.append(pool.submit(load))
                 yield table
+    except GeneratorExit:
+        # The garbage collector may be at work here, while another thread starts, which would wait
+        # for ever for this one. Threads that still read are joined when the process ends.
+        waits = False
+        raise
     finally:
-        pool.shutdown(wait=True, cancel_futures=True)
+        pool.shutdown(wait=waits, cancel_futures=True)
 
 
 def _next(loads: Iterator[Load]) -> Load | None:
