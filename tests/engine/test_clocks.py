@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from skyband.contract.runs import Runs
 from skyband.data.group_table import GroupTable
-from skyband.engine.clock import NEVER, ArrivalClock, TimeClock, windows_due
-from skyband.engine.placement import ReadBatch
+from skyband.engine.clock import ArrivalClock, TimeClock, windows_due
+from skyband.engine.placement import NEVER, ReadBatch
 from skyband.window import Panes
 
 pytestmark = pytest.mark.nojit

@@ -20,8 +20,8 @@ import pytest
 from skyband.jobs.ddl import arrow_schema
 from skyband.jobs.local.posts import PostRefused, Request
 from skyband.serve import bodies
-from skyband.serve.bodies import UnreadableBody, read_body
-from skyband.serve.limits import ServiceLimits
+from skyband.serve.bodies import read_body
+from skyband.serve.limits import ServiceLimits, UnreadableBody
 from support import served
 
 pytest.importorskip("starlette")

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from skyband.errors import QueryError
 from skyband.jobs.ddl import arrow_schema
 from skyband.serve import bodies
-from skyband.serve.bodies import UnreadableBody, read_body
+from skyband.serve.bodies import read_body
+from skyband.serve.limits import UnreadableBody
 
 SCHEMA = arrow_schema(
     "[source]", "ts timestamp, id string, n bigint, small int, x double, day date, `a b` boolean"

@@ -23,16 +23,6 @@ from skyband.data.time_axis import window_value
 from skyband.errors import QueryError
 from skyband.query.base import REVISION, Query
 
-__all__ = [
-    "Answer",
-    "Answers",
-    "LazyTable",
-    "Position",
-    "Promises",
-    "now",
-    "with_edges",
-]
-
 
 class Position(NamedTuple):
     """Where one id or item stands: its rank, its score or count, and how many there are.

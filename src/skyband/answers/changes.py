@@ -26,8 +26,6 @@ from skyband.data.order import order_by_value
 from skyband.query.base import Query
 from skyband.query.checks import one_of
 
-__all__ = ["ALERTS", "Kinds", "asked_changes", "changes", "changes_schema", "kinds_of"]
-
 ALERTS = ("enter", "leave")
 """The kinds of changes that ``watch(only="changes")`` gives."""
 Kinds = tuple[str, ...]

@@ -9,8 +9,6 @@ from typing import Any
 
 from skyband.data.json_text import escaped_text
 
-__all__ = ["clock", "moment_text", "plain"]
-
 
 def plain(value: Any) -> str:
     """One value as text for people."""

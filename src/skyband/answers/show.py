@@ -19,8 +19,6 @@ from skyband.query.base import REVISION
 if TYPE_CHECKING:
     from skyband.answers.answer import Answer
 
-__all__ = ["AnswerTable", "answer_html", "answer_text", "show"]
-
 _MOST = 20
 """Rows of a window that are shown; the table has them all."""
 _EDGES = ("window_start", "window_end", REVISION)

@@ -23,14 +23,6 @@ from skyband.data.time_axis import edge_type, window_column
 from skyband.errors import SchemaError
 from skyband.query.base import REVISION, Query
 
-__all__ = [
-    "TOTAL",
-    "Shape",
-    "answer_schema",
-    "answers_of",
-    "last_revisions",
-]
-
 # Tables that are built when they are first read --------------------------------------------------
 
 

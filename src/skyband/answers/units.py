@@ -7,8 +7,6 @@ from collections.abc import Sequence
 
 from skyband.query.base import Query
 
-__all__ = ["unit_of", "units_of"]
-
 _WORDS = {"bytes": "bytes", "octets": "bytes", "ms": "ms", "millis": "ms", "usd": "USD"}
 _ENDS = {"s": "s", "sec": "s", "secs": "s", "seconds": "s", "us": "µs", "pct": "%", "percent": "%"}
 

@@ -16,8 +16,6 @@ from skyband.cli.verbs import add_verb
 from skyband.cli.warm import warm
 from skyband.cli.work import bench, reproduce
 
-__all__ = ["app"]
-
 app = typer.Typer(
     name="skyband",
     cls=VerbGroup,

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from skyband.answers.answer import Answer
 
-__all__ = ["demo"]
-
 STEPS = 66
 PER_STEP = 20_000
 SECONDS = 13.0

@@ -19,11 +19,6 @@ from rich.text import Text
 from skyband.answers.plain_text import plain
 from skyband.errors import SkybandError
 
-__all__ = [
-    "Engine", "Format", "OnBad", "VerbCommand", "VerbGroup", "explained", "in_flags", "say",
-    "say_unmatched",
-]  # fmt: skip
-
 MISTAKE = 2
 """The exit code for a mistake in the command or in the data."""
 

@@ -33,8 +33,6 @@ from skyband.query.base import parameters_of
 from skyband.query.expressions import has_constant, parse_condition
 from skyband.window import CountWindow, DecayWindow, LandmarkWindow, TimeWindow, Window
 
-__all__ = ["field_parameters", "mapping_of", "query_of", "verb_of", "window_of"]
-
 COMMON = ("window", "algorithm", "options")
 """Fields that every query has; the verbs define their options by hand."""
 

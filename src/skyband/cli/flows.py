@@ -20,8 +20,6 @@ import pyarrow.compute as pc
 
 from skyband.arrays import Ints
 
-__all__ = ["flow_batches", "flows"]
-
 START = datetime(2026, 1, 5, 8, tzinfo=UTC)
 STEP = 30
 """Seconds of events in one batch."""

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from skyband.answers.answer import Answer
     from skyband.jobs.report import Report
 
-__all__ = ["board", "check", "init", "pipeline", "state"]
-
 JobFile = Annotated[Path, typer.Argument(help="A job file, JOB.toml; see docs/jobs.md.")]
 Master = Annotated[
     str | None, typer.Option(help="Spark's master, such as 'local[4]' or 'spark://host:7077'.")

@@ -27,8 +27,6 @@ from skyband.jobs.job import JobSection
 from skyband.jobs.report import Report, Tell, figures, report_line
 from skyband.query import Query
 
-__all__ = ["as_shown", "job_frame", "telling"]
-
 _EDGES = ("window_start", "window_end")
 
 

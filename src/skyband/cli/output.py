@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
     from skyband.answers.answer import Answer
 
-__all__ = ["AnswerWriter", "Picture", "format_of", "refuse_with_serve", "writer"]
-
 _AT_ONCE = 1 << 16
 _ENDS = 3
 _MANY = 8

@@ -21,8 +21,6 @@ from skyband.window import TimeWindow
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["serve", "serve_spark", "serve_verb"]
-
 _STEP = 0.5
 """Seconds between two batches of the demo."""
 

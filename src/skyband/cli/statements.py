@@ -11,8 +11,6 @@ import typer
 from skyband.cli.explain import Engine, Format, OnBad
 from skyband.kernels.notice import clock
 
-__all__ = ["explain", "sql"]
-
 Text = Annotated[
     str, typer.Argument(metavar="STATEMENT", help="SELECT ..., as one word in quotes.")
 ]

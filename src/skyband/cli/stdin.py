@@ -19,17 +19,9 @@ from typing import Any, BinaryIO, cast
 
 import pyarrow as pa
 
-from skyband.embedded.sources import (
-    CustomSource,
-    ReadSettings,
-    batches_of,
-    read_json,
-    reader_of,
-    sound,
-)
+from skyband.embedded.sources import CustomSource, ReadSettings, batches_of
+from skyband.embedded.text_files import read_json, reader_of, sound
 from skyband.errors import SchemaError
-
-__all__ = ["STDIN", "Stdin"]
 
 STDIN = "-"
 _AT_ONCE = 1 << 22

@@ -46,8 +46,6 @@ if TYPE_CHECKING:
     from skyband.cli.output import AnswerWriter
     from skyband.engine.board import BoardSession
 
-__all__ = ["add_verb", "report", "together"]
-
 # Options that the commands of all queries have, and their help -----------------------------------
 
 

@@ -24,10 +24,6 @@ from skyband.answers.tables import TOTAL
 from skyband.data.columns import is_number_type
 from skyband.query import Query
 
-__all__ = [
-    "change_lines", "fitted", "head_of", "is_firm", "picture", "span", "watch_live", "with_share",
-]  # fmt: skip
-
 _BAR, _LEAST_BAR = 12, 4
 """Columns of a bar; it is left out where it has fewer than the least."""
 _MARK, _GAP = 3, 3

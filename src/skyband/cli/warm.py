@@ -24,8 +24,6 @@ from skyband.window import CountWindow, TimeWindow
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["warm"]
-
 _ROWS = 4_000
 _STREAMS = ("a", "b")
 _COMMON: dict[str, dict[str, Any]] = {

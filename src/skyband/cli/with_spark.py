@@ -17,8 +17,6 @@ from skyband.spark.sessions import error_of
 if TYPE_CHECKING:
     from skyband.embedded.sources import FileSet
 
-__all__ = ["rank_on_spark"]
-
 
 def rank_on_spark(
     query: Query,
@@ -83,7 +81,8 @@ def _engine() -> Any:
 
 def _read(session: Any, paths: str | FileSet) -> Any:
     """Files of one kind as a DataFrame."""
-    from skyband.embedded.sources import format_of, paths_of
+    from skyband.embedded.formats import format_of
+    from skyband.embedded.sources import paths_of
     from skyband.embedded.text_files import ending_of
 
     words = [paths] if isinstance(paths, str) else paths.words

@@ -13,8 +13,6 @@ import typer
 import skyband
 from skyband.errors import EngineError
 
-__all__ = ["bench", "checkout", "load", "modules", "reproduce"]
-
 # Finds ``lab/``, the benchmarks and experiments of a checkout, which wheels do not contain -------
 
 

@@ -11,8 +11,6 @@ from skyband.contract.rows import Windows
 from skyband.contract.runs import Runs
 from skyband.data.flat_state import require
 
-__all__ = ["PARTS", "Accumulated"]
-
 PARTS = 64
 """The state is stored in this many parts, so that a batch rewrites only those it has changed."""
 

@@ -17,11 +17,6 @@ from skyband.data.keys import is_key_type
 from skyband.data.memo import once
 from skyband.errors import QueryError, SchemaError, did_you_mean
 
-__all__ = [
-    "QuickTests", "Test", "check_names", "faults", "integer_option", "named", "nan_mask",
-    "no_nan", "null_mask", "null_tests", "number_tests", "numeric", "plain_key", "within",
-]  # fmt: skip
-
 QuickTests = dict[str, Callable[[Any], bool]]
 """Tests by column, for ``QuickValidation``."""
 Test = tuple[str, str, Any]

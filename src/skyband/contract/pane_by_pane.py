@@ -9,8 +9,6 @@ import numpy as np
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Runs
 
-__all__ = ["PaneByPane"]
-
 
 class PaneByPane:
     """A mixin for synopses of one group; ``fold`` calls ``push``, ``seal`` and ``partial``."""

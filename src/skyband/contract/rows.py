@@ -16,9 +16,6 @@ from skyband.contract.runs import Part, Runs, expand, offsets_of
 from skyband.data.columns import take, to_numpy
 from skyband.kernels.select import select_runs
 
-__all__ = ["NO_WINDOWS", "Faults", "RefusedRows", "Rows", "Windows", "shown"]
-
-
 _NONE = np.zeros(0, np.int64)
 
 

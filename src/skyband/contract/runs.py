@@ -25,20 +25,6 @@ from skyband.data.packing import pack, unpack
 
 _OFFSETS = np.zeros(0, np.int64)
 
-__all__ = [
-    "MORE",
-    "Column",
-    "Part",
-    "Runs",
-    "Types",
-    "expand",
-    "offsets_of",
-    "pick",
-    "places",
-    "run_starts",
-    "with_ties",
-]
-
 MORE = "more"
 """A column of rows to which ``with_ties`` applies: how many rows that tie with a row were left out.
 

@@ -41,8 +41,6 @@ from skyband.data.time_axis import TimeAxis
 from skyband.errors import EngineError, SchemaError
 from skyband.query.base import Query
 
-__all__ = ["Synopsis", "check_sealed"]
-
 Q = TypeVar("Q", bound=Query)
 
 

@@ -11,8 +11,6 @@ from skyband.contract.rows import Windows
 from skyband.contract.runs import Runs, expand
 from skyband.data.flat_state import require
 
-__all__ = ["Tumbling"]
-
 _NONE = np.zeros(0, np.int64)
 
 

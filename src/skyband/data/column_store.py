@@ -32,8 +32,6 @@ from skyband.errors import DataError, SchemaError
 from skyband.kernels.borrow import frozen
 from skyband.kernels.strings import SPARE, bytes_and_words, copy_spans, place_spans, read_spans
 
-__all__ = ["ColumnStore", "check_keepable", "check_plain"]
-
 Slots = slice | Ints
 Valid = NDArray[np.uint8] | None
 """0 for each row that is null, 1 for the others; None if no row is null."""

@@ -18,8 +18,6 @@ from skyband.data.columns import output_type, plain
 from skyband.errors import SchemaError, did_you_mean
 from skyband.query.expressions import Call, Column, Constant, Node, columns_of
 
-__all__ = ["ComputedColumn", "as_number", "constant_of"]
-
 Value = Any
 """An array or a scalar, of int64 or float64."""
 

@@ -20,8 +20,6 @@ import pyarrow.csv
 from skyband.arrays import Mask
 from skyband.data.text_types import read_as, typed
 
-__all__ = ["CsvForm", "cut_at_record", "infer_csv", "read_csv_block"]
-
 
 @dataclass(frozen=True)
 class CsvForm:

@@ -17,8 +17,6 @@ from skyband.arrays import Floats, Ints, Mask
 from skyband.data.time_axis import native_ticks
 from skyband.panes import DecayPanes
 
-__all__ = ["Decay"]
-
 _LEAST, _MOST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 _NOTHING = 5_000
 """After this many half-lives, any double is 0."""

@@ -15,19 +15,6 @@ from skyband.arrays import Saved, State
 from skyband.data.packing import prefixed, under
 from skyband.errors import EngineError
 
-__all__ = [
-    "FlatState",
-    "Form",
-    "Forms",
-    "Parts",
-    "admitted",
-    "bytes_of",
-    "load",
-    "require",
-    "save",
-    "whole",
-]
-
 Parts = tuple[tuple[str, str], ...]
 """Pairs of a prefix of names in a snapshot, and the attribute whose state has this prefix."""
 

@@ -13,8 +13,6 @@ from skyband.data.keys import KeyIndex, hash_columns
 from skyband.data.order import order_by_value
 from skyband.data.retained_rows import RetainedRows
 
-__all__ = ["GroupTable"]
-
 
 class GroupTable(FlatState):
     """Group keys and their codes. The code of a group without live rows is freed and reused."""

@@ -9,16 +9,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-__all__ = [
-    "column_from",
-    "column_to_array",
-    "schema_from",
-    "sound_table",
-    "table_from",
-    "table_to_array",
-    "table_to_bytes",
-]
-
 Bytes = npt.NDArray[np.uint8]
 
 

@@ -32,8 +32,6 @@ from skyband.data.columns import mask_of
 from skyband.data.record_layout import read_alike
 from skyband.data.text_types import read_as, typed
 
-__all__ = ["ONE_BY_ONE", "read_records"]
-
 ONE_BY_ONE = 256
 """A block of at most so many records that fails is read record by record."""
 _SPECIAL = {

@@ -8,8 +8,6 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-__all__ = ["base64_text", "escaped_text", "json_text"]
-
 
 def base64_text(value: bytes) -> str:
     """Bytes in base64."""

@@ -21,10 +21,6 @@ from skyband.data.columns import python_values
 from skyband.data.json_text import base64_text, json_text
 from skyband.errors import DataError
 
-__all__ = [
-    "LETTERS", "RAW", "REASON", "UNREAD", "CarriedColumns", "refuse", "row_letters", "unread",
-]  # fmt: skip
-
 LETTERS = pa.schema(
     [
         ("source", pa.string()),

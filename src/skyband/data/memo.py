@@ -14,8 +14,6 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-__all__ = ["once", "one_batch", "sharing"]
-
 T = TypeVar("T")
 _kept: ContextVar[dict[Any, Any] | None] = ContextVar("kept", default=None)
 

@@ -18,16 +18,6 @@ import pyarrow.compute as pc
 from skyband.arrays import Array, Floats, Hashes, Ints, pooled
 from skyband.data.columns import from_numpy, native_dtype, to_numpy
 
-__all__ = [
-    "id_ranks",
-    "is_sorted",
-    "order_by_value",
-    "row_order",
-    "scores_of",
-    "sortable",
-    "unsortable",
-]
-
 _TOP_BIT = np.uint64(1 << 63)
 _LOW_BITS = np.int64((1 << 63) - 1)
 

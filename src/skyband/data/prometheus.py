@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-__all__ = ["metric_name", "prometheus_text"]
-
 Metric = tuple[str, str, str, Iterable[tuple[Mapping[str, str], float]]]
 """The name of a figure, whether it is a counter or a gauge, what it says, its values by label."""
 

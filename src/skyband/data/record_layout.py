@@ -28,8 +28,6 @@ from skyband.kernels.records import (
 )  # fmt: skip
 from skyband.kernels.strings import bytes_and_words
 
-__all__ = ["FEW", "read_alike"]
-
 FEW = 4096
 """Fewer records than this are left to Arrow's reader."""
 _LAYOUTS = 4

@@ -13,8 +13,6 @@ from skyband.data.column_store import ColumnStore
 from skyband.data.flat_state import Form, admitted, require
 from skyband.data.packing import prefixed, under
 
-__all__ = ["RetainedRows"]
-
 _MOST = 1 << 40
 """No store has as many slots."""
 

@@ -31,8 +31,6 @@ from skyband.data.computed import ComputedColumn, as_number, constant_of
 from skyband.errors import SchemaError
 from skyband.query.expressions import Call, Column, Constant, Node, columns_of
 
-__all__ = ["RowFilter"]
-
 _FEW = 8
 """Up to this many numbers are compared one by one, which is faster than looking rows up."""
 _ARROW = {

@@ -17,8 +17,6 @@ from skyband.arrays import Mask
 from skyband.data.columns import mask_of
 from skyband.errors import QueryError
 
-__all__ = ["MOMENT", "NAIVE", "TYPES", "check_types", "read_as", "time_type", "typed"]
-
 NAIVE = pa.timestamp("us")
 MOMENT = pa.timestamp("us", tz="UTC")
 TYPES: dict[pa.DataType, str] = {

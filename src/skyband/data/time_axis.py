@@ -15,11 +15,6 @@ from skyband.errors import SchemaError
 from skyband.panes import NO_START
 from skyband.window import CountWindow, Window
 
-__all__ = [
-    "MOMENT", "TimeAxis", "edge_type", "from_native", "native_ticks", "window_column",
-    "window_value",
-]  # fmt: skip
-
 MOMENT = pa.timestamp("us", tz="UTC")
 _MOST = np.iinfo(np.int64).max
 

@@ -22,8 +22,6 @@ from skyband.query.checks import ISO
 if TYPE_CHECKING:
     from skyband.query.base import Query
 
-__all__ = ["TimeForm"]
-
 _MICROS = {"s": 1e6, "ms": 1e3, "us": 1.0, "ns": 1e-3}
 _FRACTION = re.compile(r"[.,]%f")
 _FRACTION_DIGITS = r"^(?P<before>.*)[.,](?P<digits>\d{1,9})(?P<after>[^.,]*)$"

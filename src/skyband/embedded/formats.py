@@ -28,11 +28,6 @@ from skyband.embedded.text_files import (
 from skyband.embedded.time_order import TimeRange, span_of
 from skyband.errors import EngineError, SchemaError
 
-__all__ = [
-    "ENDINGS", "READERS", "Needed", "OpenFile", "ParquetFile", "format_of", "kind_of",
-    "open_parquet", "opened",
-]  # fmt: skip
-
 _ENDINGS = {
     "parquet": (".parquet", ".pq"),
     "csv": (".csv", ".tsv"),

@@ -14,8 +14,6 @@ from skyband.engine.board import BoardSession
 from skyband.engine.session import Session
 from skyband.errors import SkybandWarning
 
-__all__ = ["Watch", "left_out", "warn_of_left_out", "with_left_out"]
-
 _WORDS = {
     "rows_late": "{} late row{} left out",
     "rows_bad": "{} bad row{} left out",

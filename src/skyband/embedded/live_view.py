@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from skyband.answers.answer import Answer
     from skyband.embedded.sources import Source
 
-__all__ = ["live"]
-
 _PAUSE = 0.1
 """Seconds between two pictures, at least; answers in between are not shown."""
 

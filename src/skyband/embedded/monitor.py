@@ -29,8 +29,6 @@ from skyband.query.board import Board, board_of
 from skyband.query.checks import OnBad, one_of
 from skyband.window import Duration, parse_duration
 
-__all__ = ["Monitor", "new_board"]
-
 Late = Literal["count", "raise"] | Callable[[pa.Table], object]
 
 

@@ -8,14 +8,13 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from skyband.data.columns import as_table
-from skyband.embedded.sources import FileSet, format_of, is_files, is_table, paths_of
+from skyband.embedded.formats import format_of
+from skyband.embedded.sources import FileSet, is_files, is_table, paths_of
 from skyband.errors import SkybandError
 from skyband.kernels.notice import in_notebook
 
 if TYPE_CHECKING:
     from skyband.engine.board import BoardSession
-
-__all__ = ["Progress", "ProgressBar", "progress_of", "rows_of"]
 
 Progress: TypeAlias = Callable[[int], None]
 _WAIT = 2.0

@@ -14,8 +14,6 @@ from itertools import chain
 
 import pyarrow as pa
 
-__all__ = ["AHEAD_BYTES", "Load", "read_ahead"]
-
 AHEAD_BYTES = 128 << 20
 """How many bytes of decoded batches are read ahead."""
 

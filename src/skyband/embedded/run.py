@@ -19,15 +19,8 @@ from skyband.data.time_forms import TimeForm
 from skyband.embedded.left_out import Watch, warn_of_left_out, with_left_out
 from skyband.embedded.monitor import new_board
 from skyband.embedded.progress import Progress, ProgressBar, progress_of
-from skyband.embedded.sources import (
-    ReadSettings,
-    Source,
-    batches_of,
-    is_files,
-    is_table,
-    sorted_by,
-    sorted_table,
-)
+from skyband.embedded.sources import ReadSettings, Source, batches_of, is_files, is_table, sorted_by
+from skyband.embedded.time_order import sorted_table
 from skyband.engine.board import BoardSession
 from skyband.engine.session import ONLY, OutOfOrder
 from skyband.errors import DataError
@@ -36,14 +29,6 @@ from skyband.query.base import REVISION
 from skyband.query.board import Board
 from skyband.query.checks import OnBad, one_of
 from skyband.window import CountWindow, Duration
-
-__all__ = [
-    "rank",
-    "rank_board",
-    "tables_of",
-    "watch",
-    "watch_board",
-]
 
 Step = Callable[[], list[Answers]]
 Read = Callable[[Any, str | None], Iterator[dict[str | None, Any]]]

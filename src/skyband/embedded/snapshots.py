@@ -22,8 +22,6 @@ from skyband.errors import EngineError, SkybandError
 from skyband.query import Query, from_spec
 from skyband.query.board import Board, board_of
 
-__all__ = ["BoardDiff", "MakeSession", "restored", "resumed", "snapshot_of"]
-
 VERSION = 3
 _ALONE = ""
 """Stands for the name of a query that has none."""

@@ -18,7 +18,6 @@ from skyband.data.time_axis import TimeAxis
 from skyband.data.time_forms import TimeForm
 from skyband.embedded.formats import (
     ENDINGS,
-    Needed,
     OpenFile,
     ParquetFile,
     format_of,
@@ -27,7 +26,7 @@ from skyband.embedded.formats import (
     opened,
 )
 from skyband.embedded.read_ahead import Load, read_ahead
-from skyband.embedded.text_files import read_json, reader_of, sound
+from skyband.embedded.text_files import Needed
 from skyband.embedded.time_order import (
     FIRST,
     SORT_BYTES,
@@ -38,29 +37,10 @@ from skyband.embedded.time_order import (
     merged,
     most_held,
     sorted_rows,
-    sorted_table,
     ticks_in,
 )
 from skyband.errors import SchemaError
 from skyband.window import Window
-
-__all__ = [
-    "Batches",
-    "CustomSource",
-    "FileSet",
-    "ReadSettings",
-    "Source",
-    "batches_of",
-    "format_of",
-    "is_files",
-    "is_table",
-    "paths_of",
-    "read_json",
-    "reader_of",
-    "sorted_by",
-    "sorted_table",
-    "sound",
-]
 
 Batches = Iterator[pa.Table]
 

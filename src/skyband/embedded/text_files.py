@@ -22,11 +22,6 @@ import pyarrow as pa
 from skyband.embedded.read_ahead import Load
 from skyband.errors import SchemaError
 
-__all__ = [
-    "COMPRESSED", "CsvFile", "JsonFile", "Needed", "ending_of", "open_text", "read_json",
-    "reader_of", "sound", "text_of",
-]  # fmt: skip
-
 COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
 """The compression of a text file, by the ending of its name."""
 _RATIO = 8

@@ -26,21 +26,6 @@ from skyband.arrays import Ints
 from skyband.data.columns import output_type, to_arrow, to_numpy
 from skyband.data.order import is_sorted
 
-__all__ = [
-    "FIRST",
-    "SORT_BYTES",
-    "Ticks",
-    "TimeRange",
-    "by_name",
-    "in_order",
-    "merged",
-    "most_held",
-    "sorted_rows",
-    "sorted_table",
-    "span_of",
-    "ticks_in",
-]
-
 SORT_BYTES = 128 << 20
 """Bytes of rows that are sorted at once, or merged at most."""
 _RUN_BYTES = 1 << 20

@@ -19,8 +19,6 @@ from skyband.engine.session import ONLY, LateRows, Name, Session, Transaction, c
 from skyband.errors import SchemaError
 from skyband.query.base import Query
 
-__all__ = ["BoardSession"]
-
 Plan = Iterable[tuple[Session, Transaction | None]]
 OnLate = Callable[[pa.Table, Sequence[LateRows]], None]
 """Takes a table that was pushed, and which of its rows were late."""

@@ -53,16 +53,6 @@ from skyband.panes import Panes, SidePanes
 from skyband.query.base import Query
 from skyband.window import CountWindow
 
-__all__ = [
-    "NEVER",
-    "ArrivalClock",
-    "Clock",
-    "ClockPreview",
-    "TimeClock",
-    "clock_for",
-    "windows_due",
-]
-
 _FAR = 1 << 62
 """More than any time, pane or window in a snapshot."""
 _BEYOND = int(np.iinfo(np.int64).max)

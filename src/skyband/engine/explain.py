@@ -11,8 +11,6 @@ from skyband.engine.fold import fold_key, folds_of, model_of
 from skyband.query.base import Query
 from skyband.query.board import Board, board_of
 
-__all__ = ["explain", "sharing_of"]
-
 
 class Explanation(str):
     """Lines of text, which a notebook and the prompt show as lines."""

@@ -38,23 +38,14 @@ from skyband.data.flat_state import require, whole
 from skyband.data.group_table import GroupTable
 from skyband.data.ipc import sound_table, table_to_array
 from skyband.data.packing import prefixed, under
-from skyband.engine.clock import NEVER, TimeClock, clock_for
+from skyband.engine.clock import TimeClock, clock_for
 from skyband.engine.open_panes import GroupTotals, OpenPanes
 from skyband.engine.per_group import make_synopsis
+from skyband.engine.placement import NEVER
 from skyband.engine.revisions import PaneArchive, WindowHistory
 from skyband.panes import Panes
 from skyband.query.base import Query
 from skyband.window import CountWindow
-
-__all__ = [
-    "Fold",
-    "Reader",
-    "Step",
-    "fold_key",
-    "folds_of",
-    "model_of",
-    "widest",
-]
 
 # Which queries of a board are readers of one fold ------------------------------------------------
 #

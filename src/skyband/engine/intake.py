@@ -38,15 +38,6 @@ from skyband.errors import DataError, QueryError, SchemaError, did_you_mean
 from skyband.query.base import Query
 from skyband.query.expressions import Call, columns_of, parse
 
-__all__ = [
-    "Intake",
-    "RowLimits",
-    "SourceFilter",
-    "TimeLimits",
-    "ValueTest",
-    "refuse",
-]
-
 # The times that an engine's clock can hold, and what a job takes of its rows ---------------------
 
 

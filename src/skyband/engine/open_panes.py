@@ -19,17 +19,6 @@ from skyband.panes import DecayPanes, Panes, SidePanes
 if TYPE_CHECKING:
     from skyband.engine.row_buffer import RowBuffer
 
-__all__ = [
-    "SURELY_FITS",
-    "ArrivalTotals",
-    "GroupTotals",
-    "OpenPanes",
-    "SplitPanes",
-    "Totals",
-    "last_windows",
-    "totals_for",
-]
-
 # The number of rows, or the weight, that each window covers, as sums over panes ------------------
 
 

@@ -26,8 +26,6 @@ from skyband.data.keys import hash_columns
 from skyband.engine.fold import Fold, Reader
 from skyband.errors import EngineError, QueryError
 
-__all__ = ["peek", "position"]
-
 
 def peek(fold: Fold | None, place: int, last: int | None) -> Answers:
     """The answer over the sealed panes of the last ``last`` ticks; by default the window's size.

@@ -27,9 +27,6 @@ from skyband.data.flat_state import Form, admitted
 from skyband.data.packing import under
 from skyband.query.base import Query
 
-__all__ = ["PerGroup", "make_synopsis"]
-
-
 _NONE = np.zeros(0, np.int64)
 
 

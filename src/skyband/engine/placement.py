@@ -22,8 +22,6 @@ from skyband.data.time_axis import TimeAxis
 from skyband.kernels.arrange import counting_order, split_by_code
 from skyband.panes import Panes
 
-__all__ = ["NEVER", "Placement", "ReadBatch", "codes_of", "place_arrivals", "place_rows"]
-
 _NONE = np.zeros(0, np.int64)
 NEVER = int(np.iinfo(np.int64).min)
 """A pane before all others."""

@@ -27,8 +27,6 @@ from skyband.contract.runs import Runs
 from skyband.data.flat_state import require, whole
 from skyband.data.ipc import sound_table, table_to_array
 
-__all__ = ["PaneArchive", "WindowHistory"]
-
 _MOST_PIECES = 256
 _FAR = 1 << 62
 Table: TypeAlias = pa.Table | LazyTable

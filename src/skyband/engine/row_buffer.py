@@ -41,8 +41,6 @@ from skyband.errors import SchemaError
 if TYPE_CHECKING:
     from skyband.engine.session import Session
 
-__all__ = ["RowBuffer", "row_buffer_for"]
-
 _ONLY = ""
 _MOST_ROWS_OF_A_PUSH = 1024
 _MOST_ROWS = 4096

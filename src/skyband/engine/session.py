@@ -28,18 +28,6 @@ from skyband.errors import DataError, QueryError, SchemaError, SkybandError
 from skyband.query.base import REVISION, Query
 from skyband.window import duration_text
 
-__all__ = [
-    "ONLY",
-    "LateRows",
-    "OutOfOrder",
-    "Session",
-    "Transaction",
-    "Workers",
-    "commit",
-    "cores",
-    "thread_count",
-]
-
 # Transactions: changes of one or several sessions that happen all together or not at all ---------
 #
 # A transaction has three stages, and every session completes a stage before any begins the next:

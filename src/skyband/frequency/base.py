@@ -44,8 +44,6 @@ from skyband.kernels.borrow import frozen
 from skyband.query.frequency import HeavyHitters
 from skyband.window import CountWindow
 
-__all__ = ["ONE_EACH", "FrequencySynopsis"]
-
 _NEGATIVE = "the weight is negative or too large"
 ONE_EACH = frozen(np.zeros(0, np.int64))
 """Stands for the weights of rows that count one each."""

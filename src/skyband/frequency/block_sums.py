@@ -22,8 +22,6 @@ from skyband.frequency.kernels.block_sums import (
 if TYPE_CHECKING:
     from skyband.frequency.pane_sums import PaneSums
 
-__all__ = ["BlockSums"]
-
 _NONE = np.zeros(0, np.int64)
 
 

@@ -14,8 +14,6 @@ from skyband.data.decay import Decay
 from skyband.data.time_axis import native_ticks
 from skyband.frequency.running import RunningCounts, not_empty, only
 
-__all__ = ["DecayedCounts"]
-
 _FORGET = 20
 """An item without a row for this many half-lives is forgotten."""
 _REBASE = 64

@@ -25,8 +25,6 @@ from skyband.frequency.weights import too_heavy
 from skyband.kernels.borrow import frozen
 from skyband.query.frequency import HeavyHitters
 
-__all__ = ["Exact"]
-
 
 class Exact(FrequencySynopsis):
     """The true count of every item that occurs in the window.

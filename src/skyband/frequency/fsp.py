@@ -23,8 +23,6 @@ from skyband.frequency.pane_sums import OwnWindows, PaneSums
 from skyband.frequency.sketch_summary import SketchSynopsis
 from skyband.query.frequency import HeavyHitters
 
-__all__ = ["Fsp"]
-
 
 class Fsp(SketchSynopsis):
     """FSP: FSS lists ``capacity`` items of each pane, and a full list adds up these lists.

@@ -17,8 +17,6 @@ from skyband.frequency.kernels.item_heap import PaneItems, table_find, table_siz
 from skyband.frequency.many_groups import GroupedSketch
 from skyband.query.frequency import HeavyHitters
 
-__all__ = ["Fsw"]
-
 _NONE = np.zeros(0, np.int64)
 _ALL: Any = slice(None)
 _WIDTH = 64

@@ -16,8 +16,6 @@ from skyband.frequency.kernels.item_heap import table_find, table_size
 from skyband.frequency.many_groups import GroupedSketch
 from skyband.query.frequency import HeavyHitters
 
-__all__ = ["SpaceSaving"]
-
 _NONE = np.zeros(0, np.int64)
 
 

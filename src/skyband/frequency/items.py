@@ -22,8 +22,6 @@ from skyband.kernels.borrow import frozen
 from skyband.kernels.hashing import hash_int64
 from skyband.kernels.strings import prefix_keys
 
-__all__ = ["GroupOrder", "ItemCodes", "ItemColumns", "order_keys", "woven"]
-
 
 def order_keys(columns: Sequence[pa.Array]) -> Ints:
     """Integers that never contradict the order of the items; different items may share one.

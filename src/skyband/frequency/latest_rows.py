@@ -21,8 +21,6 @@ from skyband.data.packing import prefixed, under
 from skyband.data.retained_rows import RetainedRows
 from skyband.frequency.items import woven
 
-__all__ = ["LatestRows", "bare", "latest_of_rows", "latest_of_runs"]
-
 _UNSEEN = np.iinfo(np.int64).min
 
 

@@ -25,8 +25,6 @@ from skyband.contract.runs import Part, Runs
 if TYPE_CHECKING:
     from skyband.frequency.pane_sums import PaneSums
 
-__all__ = ["from_listed"]
-
 _FEWEST, _PER_RANK = 64, 4
 """Items listed per pane: so many, or so many for each rank of an answer if those are more."""
 _WORTH = 1 << 15

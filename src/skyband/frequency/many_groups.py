@@ -22,12 +22,6 @@ from skyband.frequency.items import woven
 from skyband.frequency.kernels.fsw import GroupWork
 from skyband.frequency.sketch_summary import SketchSynopsis
 
-__all__ = [
-    "GroupedSketch",
-    "cells_for",
-    "fullest_cell",
-]
-
 # How many cells a sketch needs: the fullest of them decides how good its bounds can be -----------
 #
 # Items fall into cells at random. If at most d items share a cell, the ``capacity`` m items of the

@@ -17,8 +17,6 @@ from skyband.frequency.tape import Tape
 if TYPE_CHECKING:
     from skyband.frequency.pane_sums import PaneSums
 
-__all__ = ["MeasuredSums"]
-
 _NONE = np.zeros(0, np.int64)
 
 

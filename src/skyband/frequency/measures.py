@@ -19,8 +19,6 @@ from skyband.data.columns import output_type
 from skyband.frequency.kernels.measured_sums import GAIN, MEAN, RATIO, VALUE, Rule
 from skyband.query.frequency import HeavyHitters
 
-__all__ = ["Aggregate", "Growth", "Measure", "measure_of"]
-
 
 class Measure(Protocol):
     """What items are ranked by."""

@@ -41,8 +41,6 @@ from skyband.frequency.measured_sums import MeasuredSums
 from skyband.frequency.tape import Tape
 from skyband.kernels.arrange import counting_order
 
-__all__ = ["OwnWindows", "PaneSums"]
-
 Answer = Callable[[Windows, Part, Array], Runs]
 """Makes answers from the best items of (window, group) pairs and the sums of their values.
 

@@ -20,8 +20,6 @@ from skyband.frequency.weights import too_heavy
 from skyband.kernels.borrow import frozen
 from skyband.query.frequency import HeavyHitters
 
-__all__ = ["RunningCounts"]
-
 _PART_SHIFT = np.uint64(58)
 """Bits of a hash that the number of its part, one of 64, leaves out."""
 _OPEN = 4

@@ -39,8 +39,6 @@ from skyband.kernels.hashing import hash_int64
 from skyband.query.checks import count
 from skyband.query.frequency import HeavyHitters
 
-__all__ = ["SketchSynopsis"]
-
 _NO_HASHES = np.zeros(0, np.uint64)
 _MOST_PANES = 10_000
 _RAW_ROWS = 1 << 18

@@ -6,8 +6,6 @@ import numpy as np
 
 from skyband.arrays import Array, Saved, State
 
-__all__ = ["Tape"]
-
 
 class Tape:
     """Columns that grow at the end and shrink at the front, both in O(1) amortised."""

@@ -17,8 +17,6 @@ from skyband.frequency.kernels.counting import count_runs
 from skyband.kernels.borrow import frozen
 from skyband.query.frequency import HeavyHitters
 
-__all__ = ["MOST_WEIGHT", "too_heavy", "unfit"]
-
 MOST_WEIGHT = 2**63 - 1
 """The most that a window may weigh in whole numbers; no estimate of a sketch is greater."""
 

@@ -22,8 +22,6 @@ from skyband.query.checks import number
 from skyband.query.fused import FusedTopK
 from skyband.window import CountWindow
 
-__all__ = ["EaaApprox"]
-
 _BITMAPS = 64
 """At most 12 kB per stream. More bitmaps estimate better and take more memory."""
 

@@ -40,14 +40,6 @@ from skyband.kernels.borrow import frozen
 from skyband.query.fused import FusedTopK
 from skyband.window import CountWindow
 
-__all__ = [
-    "REPORTS",
-    "FusedSynopsis",
-    "Guard",
-    "lean_values",
-    "scorer",
-]
-
 # The guard against more live reports of one object in one stream than the query allows -----------
 
 

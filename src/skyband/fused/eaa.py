@@ -20,8 +20,6 @@ from skyband.fused.live_reports import NEVER, LiveReports, ReportRows, is_text
 from skyband.fused.sketches import SelfJoin
 from skyband.query.fused import FusedTopK
 
-__all__ = ["Eaa"]
-
 
 class Eaa(LiveReports):
     """Early aggregation: keeps the instances that fewer than k distinct objects dominate.

@@ -34,16 +34,6 @@ from skyband.kernels.borrow import frozen
 from skyband.kernels.strings import common_prefix, prefix_keys
 from skyband.query.fused import FusedTopK
 
-__all__ = [
-    "NEVER",
-    "STRETCH",
-    "IdKeys",
-    "LiveReports",
-    "ObjectChanges",
-    "ReportRows",
-    "is_text",
-]
-
 # Integers that stand for the ids of objects when ties are broken ---------------------------------
 
 

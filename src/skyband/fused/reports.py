@@ -18,8 +18,6 @@ from skyband.data.flat_state import Form, Forms
 from skyband.data.packing import prefixed, under
 from skyband.fused.base import REPORTS, FusedSynopsis
 
-__all__ = ["AllReports", "EaaRepeats"]
-
 
 class AllReports(PaneByPane, FusedSynopsis):
     """Keeps every live report and scores every live object for each window.

@@ -12,9 +12,6 @@ from skyband.data.flat_state import FlatState, Form, Forms, require
 from skyband.fused.kernels.sketches import bits_since, count_reports, stamp_bits
 from skyband.kernels.borrow import frozen
 
-__all__ = ["Appearances", "SelfJoin", "bitmaps_for", "levels_for"]
-
-
 NEVER = int(np.iinfo(np.int64).min)
 LEVELS = 24
 """Enough for 2^24 objects per bitmap."""

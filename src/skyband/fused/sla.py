@@ -13,8 +13,6 @@ from skyband.fused.kernels.view import LIMIT, REFILLS, VIEW
 from skyband.fused.live_reports import LiveReports, ObjectChanges
 from skyband.query.fused import FusedTopK
 
-__all__ = ["Sla"]
-
 
 class Sla(LiveReports):
     """Sorted lists: keeps every live report and finds the best objects with Fagin's threshold.

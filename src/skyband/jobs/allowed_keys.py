@@ -9,18 +9,6 @@ from typing import Any
 from skyband.errors import did_you_mean
 from skyband.jobs.secrets import FROM_ENV
 
-__all__ = [
-    "CARD",
-    "DEAD_LETTERS",
-    "ENGINES",
-    "JOB",
-    "METRICS",
-    "SINKS",
-    "SOURCES",
-    "TRIGGER",
-    "KeyTypes",
-]
-
 _NAMES = {
     str: "text",
     int: "a whole number",

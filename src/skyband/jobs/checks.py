@@ -28,17 +28,6 @@ from skyband.window import parse_duration
 if TYPE_CHECKING:
     from skyband.jobs.job import Job, JobSection
 
-__all__ = [
-    "SINK_CHECKS",
-    "SOURCE_CHECKS",
-    "TRIGGER_CHECKS",
-    "Check",
-    "check_query",
-    "job_checks",
-    "read_by_workers",
-    "sink_table",
-]
-
 Check = tuple[str, Callable[[], None]]
 """A check, and the table of the job file that it is about."""
 SectionCheck = Callable[[str, "JobSection"], None]

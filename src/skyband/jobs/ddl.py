@@ -8,8 +8,6 @@ import pyarrow as pa
 
 from skyband.errors import QueryError
 
-__all__ = ["arrow_schema"]
-
 _TYPES = {
     "boolean": pa.bool_(),
     "tinyint": pa.int8(),

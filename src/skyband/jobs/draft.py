@@ -16,11 +16,10 @@ import pyarrow.parquet
 
 from skyband.data.columns import is_number_type, output_type
 from skyband.data.time_forms import TimeForm
-from skyband.embedded.sources import FileSet, batches_of, format_of, paths_of
+from skyband.embedded.formats import format_of
+from skyband.embedded.sources import FileSet, batches_of, paths_of
 from skyband.embedded.text_files import blocks, ending_of, open_text
 from skyband.errors import SchemaError
-
-__all__ = ["draft", "is_time", "look_at"]
 
 # Guesses which columns of a sample a first job would use, and says why ---------------------------
 #

@@ -25,8 +25,6 @@ from skyband.window import (
     Window,
 )
 
-__all__ = ["CardView", "Columns", "Job", "JobSection", "check_columns", "explain", "source_table"]
-
 Columns = Mapping[str, Mapping[str, str]]
 """What each source computes its columns from; empty if it has all columns as they are."""
 

@@ -23,8 +23,6 @@ from skyband.jobs.job import Job
 from skyband.jobs.sinks.base import Sink
 from skyband.window import parse_duration
 
-__all__ = ["NO_NUL", "SIGNED", "UTF8", "YEARS", "row_limits", "writable"]
-
 _MOST = 2**63 - 1
 _SECONDS = (-62_135_510_400, 253_402_214_399)
 """The years 1 to 9999, but for a day at each end: the zone may move a time."""

@@ -38,8 +38,6 @@ from skyband.query.checks import count, one_of
 from skyband.sql.statement import WHOLE, read_statement
 from skyband.window import CountWindow, DecayWindow, LandmarkWindow, TimeWindow, Window
 
-__all__ = ["JobProblem", "Problems", "load_board", "load_job", "parse_job", "problems_of"]
-
 # Makes queries and windows from settings, and says everything that is wrong with them ------------
 #
 # A query refuses its settings with the first mistake it finds. To find the next one, the setting at

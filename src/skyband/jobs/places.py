@@ -16,20 +16,6 @@ import pyarrow.fs
 from skyband.errors import EngineError, QueryError, how_to_install
 from skyband.jobs.secrets import hidden
 
-__all__ = [
-    "check_avro",
-    "check_dsn",
-    "check_local",
-    "check_table",
-    "check_unused",
-    "check_url",
-    "client_options",
-    "dsn_of",
-    "folder_of",
-    "require_kafka",
-    "require_psycopg",
-]
-
 
 def folder_of(where: str, path: str) -> tuple[Any, str]:
     """The file system of a folder, and the folder's path on it."""

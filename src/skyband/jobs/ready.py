@@ -31,8 +31,6 @@ from skyband.jobs.sinks.files import RemoteFiles
 from skyband.query.base import Query
 from skyband.spark.sessions import local_cores
 
-__all__ = ["check_ready", "file_checks", "ready_checks", "waits_for"]
-
 
 def check_ready(job: Job, serving: bool = False) -> None:
     """Raise if this machine or the job's engine lacks something that a valid job needs.

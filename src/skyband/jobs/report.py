@@ -11,8 +11,6 @@ import pyarrow.compute as pc
 
 from skyband.embedded.snapshots import BoardDiff
 
-__all__ = ["Report", "Tell", "changed_lines", "figures", "newest_window", "report_line"]
-
 
 @dataclass(frozen=True)
 class Report:

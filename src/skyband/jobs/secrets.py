@@ -9,8 +9,6 @@ from typing import Any
 
 from skyband.errors import QueryError
 
-__all__ = ["FROM_ENV", "from_env", "hidden", "shown"]
-
 FROM_ENV = ("headers", "options", "storage", "url")
 """Settings that may come from the environment: ``url_env = "HOOK"`` names the variable of an
 address, ``headers_env = { Authorization = "HOOK_AUTH" }`` those of single entries."""

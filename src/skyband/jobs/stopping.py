@@ -8,8 +8,6 @@ import time
 from types import FrameType
 from typing import Any
 
-__all__ = ["Stop"]
-
 
 class Stop:
     """A context manager that handles the signals which ask a job to end.

@@ -38,8 +38,6 @@ from skyband.engine.session import thread_count
 from skyband.errors import EngineError
 from skyband.jobs.places import require_kafka, require_psycopg
 
-__all__ = ["LOCK", "MACHINE", "FolderLock", "Machine", "World", "clear_errors", "named", "parsed"]
-
 _PRIVATE = 0o600
 _DRAFT = ".part"
 """The ending of a file that is being written."""

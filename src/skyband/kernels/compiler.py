@@ -45,8 +45,6 @@ from numba.np import numpy_support
 from skyband.kernels import notice
 from skyband.kernels.jit import cache_folder, only_ours
 
-__all__ = ["Entry", "Inner", "KernelFiles", "copied", "ownerless", "prefetch"]
-
 cgutils: Any = _cgutils  # untyped
 arrayobj: Any = _arrayobj
 

@@ -13,8 +13,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["clock", "compiling", "in_notebook", "say_in_any_case", "say_nothing", "waiting"]
-
 _log = logging.getLogger("skyband")
 
 

@@ -29,8 +29,6 @@ from skyband.query import Query
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["bars", "bump", "faded", "skyline", "timeline", "totals"]
-
 # The parts of pictures: lines, layers, labels ----------------------------------------------------
 
 

@@ -11,8 +11,6 @@ from skyband.plot.charts import bars, bump, skyline, timeline, totals
 from skyband.plot.frames import Answers
 from skyband.query import Query
 
-__all__ = ["KINDS", "check_path", "kind_of", "save"]
-
 KINDS: dict[str, Callable[..., Any]] = {
     "bump": bump,
     "bars": bars,

@@ -20,8 +20,6 @@ from skyband.query import Query
 from skyband.query.base import REVISION
 from skyband.window import DecayWindow
 
-__all__ = ["Answers", "Frame", "PictureRow", "PictureWindow", "frame_of", "plain", "short"]
-
 Answers = Any
 """The table of ``rank``, the answers of ``watch``, or a single answer."""
 

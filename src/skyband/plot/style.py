@@ -12,23 +12,6 @@ from skyband.plot.frames import short
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = [
-    "FAINT",
-    "GREY",
-    "INK",
-    "Look",
-    "axes_of",
-    "end_label",
-    "fit_scale",
-    "inside_label",
-    "look",
-    "outline",
-    "spread",
-    "tell_nothing",
-    "time_axis",
-    "value_axis",
-]
-
 INK = "#222222"
 GREY = "#8a8a8a"
 FAINT = "#d5d5d5"

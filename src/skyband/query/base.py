@@ -26,16 +26,6 @@ from skyband.window import (
     Window,
 )
 
-__all__ = [
-    "KINDS",
-    "NAME",
-    "REVISION",
-    "Query",
-    "check_query",
-    "function_identity",
-    "parameters_of",
-]
-
 # The identity of a user's function: what it computes, not its name or its place in a file --------
 #
 # Two queries are the same only if their functions are. A function is identified by its code:

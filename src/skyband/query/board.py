@@ -9,8 +9,6 @@ from typing import TypeAlias
 from skyband.errors import QueryError, SkybandError
 from skyband.query.base import Query, check_query
 
-__all__ = ["Board", "board_of", "named"]
-
 Board: TypeAlias = Mapping[str, Query]
 """Queries by name, answered together over one read of their sources."""
 

@@ -13,26 +13,6 @@ import numpy as np
 from skyband.errors import QueryError, did_you_mean
 from skyband.query.expressions import parse_condition
 
-__all__ = [
-    "ISO",
-    "TIES",
-    "ColumnNames",
-    "OnBad",
-    "Ties",
-    "column",
-    "columns",
-    "conditions",
-    "count",
-    "counts",
-    "delimiter",
-    "flag",
-    "number",
-    "one_of",
-    "preferences",
-    "time_form",
-]
-
-
 ColumnNames: TypeAlias = str | Sequence[str]
 """The names of one column or of several."""
 OnBad: TypeAlias = Literal["raise", "skip"]

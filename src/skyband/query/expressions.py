@@ -28,21 +28,6 @@ from typing import Any
 
 from skyband.errors import QueryError
 
-__all__ = [
-    "COMPARISONS",
-    "FUNCTIONS",
-    "Call",
-    "Column",
-    "Constant",
-    "Node",
-    "columns_of",
-    "conditions_of",
-    "has_constant",
-    "is_number",
-    "parse",
-    "parse_condition",
-]
-
 FUNCTIONS = {"abs": (1, 1), "log": (1, 1), "sqrt": (1, 1), "min": (1, 99), "max": (1, 99)}
 """The least and the greatest number of arguments of each function."""
 COMPARISONS = ("=", "!=", "<", "<=", ">", ">=")

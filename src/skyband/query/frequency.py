@@ -11,8 +11,6 @@ from skyband.query.base import Query
 from skyband.query.checks import ColumnNames, Ties, column, columns, counts, flag, number, one_of
 from skyband.window import TimeWindow
 
-__all__ = ["AGGREGATES", "HeavyHitters"]
-
 AGGREGATES = ("sum", "mean", "max", "min")
 """What items may be ranked by, of the weights of their rows."""
 

@@ -15,8 +15,6 @@ from skyband.query.base import RESERVED, Query
 from skyband.query.checks import ColumnNames, column, columns, counts, flag, one_of
 from skyband.window import CountWindow
 
-__all__ = ["COMBINERS", "FusedTopK"]
-
 REPEATS = ("sum", "max", "latest", "mean")
 COMBINERS = ("sum", "mean", "min", "max", "product")
 Combine = str | Mapping[str, float] | Sequence[float] | Callable[[np.ndarray], np.ndarray]

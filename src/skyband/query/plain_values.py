@@ -20,8 +20,6 @@ from skyband.window import (
     parse_duration,
 )
 
-__all__ = ["FUNCTION", "IDENTITY", "WINDOWS", "is_function", "name_of", "plain", "window_of"]
-
 WINDOWS: dict[str, Any] = {
     "time": TimeWindow,
     "count": CountWindow,

@@ -10,8 +10,6 @@ from skyband.errors import EngineError
 from skyband.query.base import KINDS, Query
 from skyband.query.plain_values import FUNCTION, IDENTITY, is_function, window_of
 
-__all__ = ["from_spec"]
-
 
 def from_spec(spec: Mapping[str, Any], **given: Any) -> Query:
     """Rebuild a query from ``Query.spec``; ``given`` are the functions that a spec cannot hold."""

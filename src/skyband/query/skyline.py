@@ -11,8 +11,6 @@ from skyband.query.base import Query
 from skyband.query.checks import ColumnNames, column, columns, counts, preferences
 from skyband.window import CountWindow, SideWindows
 
-__all__ = ["Skyline", "SkylineJoin"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Skyline(Query):

@@ -12,8 +12,6 @@ from skyband.query.base import Query
 from skyband.query.checks import ColumnNames, Ties, column, number, one_of
 from skyband.window import DecayWindow
 
-__all__ = ["ALL_TIES", "DISTINCT", "TopK", "algorithm_for"]
-
 DISTINCT = {"best": "skyband-distinct", "latest": "latest"}
 """The algorithm that answers each kind of ``distinct`` over time and count windows."""
 ALL_TIES = "skyband-ties", "distinct-ties"

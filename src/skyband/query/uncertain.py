@@ -10,8 +10,6 @@ from skyband.errors import QueryError
 from skyband.query.base import Query
 from skyband.query.checks import ColumnNames, column, number, one_of
 
-__all__ = ["SEMANTICS", "UncertainTopK"]
-
 SEMANTICS = ("pk-topk", "pt-k", "u-kranks", "u-topk")
 
 

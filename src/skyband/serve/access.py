@@ -22,8 +22,6 @@ from typing import Any
 
 from skyband.errors import QueryError
 
-__all__ = ["ADMIT", "COOKIE", "HEADER_BYTES", "AccessGuard", "check_host", "slow_down"]
-
 ADMIT = "skyband.admit"
 """Where the server puts a function to call when a request was admitted."""
 HEADER_BYTES = 16 << 10

@@ -27,8 +27,6 @@ from skyband.serve.rows_endpoint import RowsEndpoint
 from skyband.serve.service import Service
 from skyband.serve.status import ROWS
 
-__all__ = ["make_app"]
-
 _STATIC = {
     "board.js": "text/javascript; charset=utf-8",
     "board.css": "text/css; charset=utf-8",

@@ -23,8 +23,6 @@ from skyband.serve.page import Page
 from skyband.serve.payload import answer_text
 from skyband.serve.replies import RequestProblem, busy, reply
 
-__all__ = ["BetweenWindows", "known_query"]
-
 
 def known_query(service: Page, request: Request) -> str:
     """The query that a request names."""

@@ -24,10 +24,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skyband.embedded.sources import sound
-from skyband.serve.limits import ServiceLimits, TooLarge, UnreadableBody, check_size, shortened
-
-__all__ = ["CONTENT_TYPES", "TooLarge", "UnreadableBody", "read_body"]
+from skyband.embedded.text_files import sound
+from skyband.serve.limits import ServiceLimits, UnreadableBody, check_size, shortened
 
 # Reads single values of JSON and CSV as the types of columns -------------------------------------
 

@@ -21,8 +21,6 @@ from typing import Any, NamedTuple
 from skyband.jobs.world import MACHINE, World
 from skyband.serve.limits import ServiceLimits
 
-__all__ = ["Event", "History"]
-
 
 class Event(NamedTuple):
     """An answer that is kept."""

@@ -19,8 +19,6 @@ from starlette.responses import Response
 
 from skyband.serve.history import Event, History
 
-__all__ = ["CONNECTION", "EventStream", "Hub"]
-
 _STATUS_SECONDS = 1.0
 _PIECE = 1 << 20
 """Bytes that are sent in one piece, if an answer is not larger by itself."""

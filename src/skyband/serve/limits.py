@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-__all__ = ["ServiceLimits", "TooLarge", "UnreadableBody", "check_size", "shortened"]
-
 
 @dataclass(frozen=True)
 class ServiceLimits:

@@ -8,8 +8,6 @@ from skyband.data.prometheus import metric_name, prometheus_text
 from skyband.serve.page import Page
 from skyband.serve.status import ROWS
 
-__all__ = ["prometheus"]
-
 _COUNTERS = {
     "rows_in": "Rows that the query has read",
     "rows_late": "Rows that came too late for the query",

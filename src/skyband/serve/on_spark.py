@@ -37,8 +37,6 @@ from skyband.serve.status import ReportedStatus, Schemas
 from skyband.spark.plan import PROMISE, QueryPlan
 from skyband.spark.sessions import require_packages
 
-__all__ = ["on_spark", "windows_of"]
-
 log = logging.getLogger("skyband.serve")
 
 

@@ -26,8 +26,6 @@ from skyband.serve.status import ROWS, Schemas, Status
 from skyband.serve.words import asks
 from skyband.window import SideWindows
 
-__all__ = ["Page", "describe"]
-
 _MORE = re.compile(r" \(and [\d,]+ more like it\)$")
 """Ends a reason: how many rows of the same batch are bad in the same way."""
 

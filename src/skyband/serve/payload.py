@@ -11,8 +11,6 @@ from skyband.data.columns import python_values
 from skyband.data.json_text import json_text
 from skyband.query import Query
 
-__all__ = ["WindowAnswer", "answer_text", "revision_of", "text_of"]
-
 _EXACT = 1 << 53
 """The greatest integer up to which a JSON number, read as a double, is exact."""
 

@@ -10,8 +10,6 @@ from starlette.responses import Response
 
 from skyband.serve.payload import text_of
 
-__all__ = ["RequestProblem", "busy", "failed_reply", "plain_reply", "problem_reply", "reply"]
-
 
 class RequestProblem(Exception):  # noqa: N818
     """A reply that is not a success; ``more`` are further fields of its body."""

@@ -14,11 +14,10 @@ from starlette.responses import Response
 from skyband.errors import EngineError
 from skyband.jobs.local.posts import Busy, KeyReused, PostRefused
 from skyband.jobs.local.posts import Request as Rows
-from skyband.serve.bodies import CONTENT_TYPES, TooLarge, UnreadableBody, read_body
+from skyband.serve.bodies import CONTENT_TYPES, read_body
+from skyband.serve.limits import TooLarge, UnreadableBody
 from skyband.serve.replies import RequestProblem, busy, reply
 from skyband.serve.service import Service
-
-__all__ = ["RowsEndpoint"]
 
 _KEY_CHARACTERS = 255
 

@@ -17,8 +17,6 @@ from skyband.serve.access import ADMIT, HEADER_BYTES, AccessGuard
 from skyband.serve.hub import CONNECTION
 from skyband.serve.limits import ServiceLimits
 
-__all__ = ["listen", "run"]
-
 _AT_ONCE = struct.pack("ii", 1, 0)
 """Closes a connection without waiting for what the system has not sent yet."""
 

@@ -32,8 +32,6 @@ from skyband.serve.limits import ServiceLimits
 from skyband.serve.page import Page
 from skyband.serve.status import ROWS
 
-__all__ = ["Service", "StreamSource"]
-
 log = logging.getLogger("skyband.serve")
 _LOOK = 0.1
 """Seconds between looks at a source whose columns are not known yet."""

@@ -22,8 +22,6 @@ from skyband.serve.page import Page
 from skyband.serve.service import Service, StreamSource
 from skyband.serve.status import Schemas
 
-__all__ = ["require_packages", "serve_answers", "serve_job", "serve_stream"]
-
 PORT = 8470
 TOKEN = "SKYBAND_TOKEN"  # noqa: S105  (the name of a variable)
 

@@ -19,8 +19,6 @@ from skyband.jobs.report import Report
 from skyband.query import Query
 from skyband.window import SideWindows, TimeWindow
 
-__all__ = ["ROWS", "ReportedStatus", "Schemas", "Status"]
-
 Schemas = Mapping[str, pa.Schema]
 """The columns of each source; the name of a single source is ``""``."""
 log = logging.getLogger("skyband.serve")

@@ -8,8 +8,6 @@ from typing import Any
 from skyband.query import Query
 from skyband.window import CountWindow, DecayWindow, SideWindows, TimeWindow, Window
 
-__all__ = ["asks"]
-
 
 def asks(query: Query) -> str:
     """A query in a line.

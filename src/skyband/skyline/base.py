@@ -16,15 +16,6 @@ from skyband.kernels.borrow import frozen
 from skyband.kernels.sorting import sort_runs
 from skyband.skyline.points import Preferences
 
-__all__ = [
-    "by_value",
-    "finished",
-    "ranks_by_value",
-    "row_store",
-    "skyline_of",
-    "united",
-]
-
 
 def finished(partials: Sequence[Runs], output: pa.Schema, prefer: Preferences) -> Runs:
     """The answer from partial answers: the skyline of several skylines is that of all their rows.

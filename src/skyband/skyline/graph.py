@@ -22,8 +22,6 @@ from skyband.skyline.kernels.stabsky import (
 )
 from skyband.skyline.points import skylines
 
-__all__ = ["OPERATIONS", "DominanceGraphs"]
-
 _FIELDS = Members._fields
 OPERATIONS = ("comparisons", "redundant", "expired", "edges")
 """What the kernels count."""

@@ -37,8 +37,6 @@ from skyband.skyline.kernels.gsj import (
 )
 from skyband.skyline.kernels.stabsky import ALWAYS
 
-__all__ = ["GroupSkylines"]
-
 _COUNTS = ("row_comparisons", "pair_comparisons", "pairs", "redundant")
 
 

@@ -15,8 +15,6 @@ from skyband.skyline.kernels.fabric import CellSide, Fabric, Sharing
 from skyband.skyline.kernels.isj import LEFT, RIGHT, SideStart, join_window
 from skyband.skyline.live_sides import LiveSynopsis
 
-__all__ = ["NO_FABRIC", "Isj"]
-
 _NONE: Ints = np.zeros(0, np.int64)
 _NO_SHARING = Sharing(1, False, 0)
 NO_FABRIC = Fabric(_NONE, _NONE, np.zeros(1, np.int64), np.zeros(0, np.bool_), 0)

@@ -38,8 +38,6 @@ from skyband.query.skyline import SkylineJoin
 from skyband.skyline.base import finished, ranks_by_value
 from skyband.skyline.points import Preferences, value_tests
 
-__all__ = ["SIDES", "JoinSide", "JoinSynopsis"]
-
 SIDES = ("left", "right")
 """Names of the parts of a summary."""
 

@@ -12,8 +12,6 @@ from skyband.arrays import Array, Ints, Saved
 from skyband.data.flat_state import FlatState, Form, Forms, require
 from skyband.skyline.base import row_store
 
-__all__ = ["JoinRows", "LiveRows"]
-
 _SPARE = 1024
 """Up to this many slots may be unused before the store is compacted."""
 

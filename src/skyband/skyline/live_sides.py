@@ -16,8 +16,6 @@ from skyband.query.skyline import SkylineJoin
 from skyband.skyline.join import SIDES, JoinSynopsis
 from skyband.skyline.live_rows import JoinRows
 
-__all__ = ["LiveSynopsis", "join"]
-
 
 def join(left: Ints, right: Ints) -> tuple[Ints, Ints]:
     """Positions of all pairs of equal keys."""

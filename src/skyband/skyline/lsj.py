@@ -13,8 +13,6 @@ from skyband.skyline.graph import DominanceGraphs
 from skyband.skyline.isj import NO_FABRIC, Isj
 from skyband.skyline.kernels.fabric import Fabric, Sharing
 
-__all__ = ["Lsj"]
-
 _FEW = 64
 """For fewer rows, sorting and filtering is as fast as matching with the previous window."""
 _FEW_LIVE = 1536

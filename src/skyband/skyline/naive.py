@@ -12,8 +12,6 @@ from skyband.skyline.kernels.dominance import mixed
 from skyband.skyline.live_sides import LiveSynopsis, join
 from skyband.skyline.points import skylines
 
-__all__ = ["Naive"]
-
 
 class Naive(LiveSynopsis):
     """Maintains the join pane by pane and recomputes its skyline for every window.

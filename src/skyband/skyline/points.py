@@ -21,8 +21,6 @@ from skyband.errors import SchemaError
 from skyband.kernels.patient import patient
 from skyband.skyline.kernels import dominance
 
-__all__ = ["Preferences", "skylines", "value_tests"]
-
 Read = Callable[[str], pa.Array]
 
 skyline_runs = patient(dominance.skyline_runs)

@@ -15,8 +15,6 @@ from skyband.skyline.live_rows import LiveRows
 from skyband.skyline.points import skylines
 from skyband.skyline.single import SkylineSynopsis
 
-__all__ = ["Sfs"]
-
 
 class Sfs(PaneByPane, SkylineSynopsis):
     """Sort-filter skyline of the live panes' skylines, recomputed for every window.

@@ -19,8 +19,6 @@ from skyband.query.skyline import Skyline
 from skyband.skyline.base import finished, skyline_of, united
 from skyband.skyline.points import Preferences
 
-__all__ = ["SkylineSynopsis", "WholeSkyline"]
-
 
 class SkylineSynopsis(Synopsis[Skyline]):
     """Everything of Skyline except the state over sealed panes.

@@ -16,8 +16,6 @@ from skyband.skyline.graph import DominanceGraphs
 from skyband.skyline.kernels.stabsky import PaneSkylines, Skylines, StabReads
 from skyband.skyline.single import SkylineSynopsis
 
-__all__ = ["StabSky"]
-
 _SPARE = 1024
 """Up to this many slots may be unused before a store is compacted."""
 _NO_CODES = np.zeros(0, np.int32)

@@ -46,20 +46,6 @@ from skyband.spark.parcels import pack_runs, schema_of, unpack_runs
 from skyband.spark.plan import STATE_VERSION, BoardPlan, QueryPlan, wrong_version
 from skyband.spark.processor import ANSWERED_DDL
 
-__all__ = [
-    "CACHED_FOLDS",
-    "Bucket",
-    "BucketKeeper",
-    "FoldCache",
-    "PaneStore",
-    "QueryOutcome",
-    "SparkStore",
-    "Timers",
-    "pane_table",
-    "reached_ms",
-    "step",
-]
-
 # Folds that a process built from stored panes, kept for the next batch of the same key -----------
 
 _MOST_KEPT = 64

@@ -15,8 +15,6 @@ from skyband.spark.bucket import pane_table
 from skyband.spark.parcels import schema_of
 from skyband.spark.sessions import first_line
 
-__all__ = ["STATE_SCHEMA", "read_heads", "read_state"]
-
 STATE_SCHEMA = schema_of(
     "bucket int, shard int, panes bigint, first_pane bigint, last_pane bigint, retained bigint, "
     "state_bytes bigint, rows_late bigint, rows_bad bigint, windows_out bigint, query string, "

@@ -9,8 +9,6 @@ from skyband.data.csv_records import CsvForm
 from skyband.errors import QueryError
 from skyband.query.checks import one_of
 
-__all__ = ["EVERYTHING", "FORMATS", "format_of", "read_options"]
-
 FORMATS = ("parquet", "ipc", "csv", "json")
 _ALIASES = {"arrow": "ipc", "feather": "ipc", "jsonl": "json", "ndjson": "json"}
 EVERYTHING = {"maxFileAge": "10000d", "recursiveFileLookup": "true"}

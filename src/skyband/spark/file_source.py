@@ -37,14 +37,6 @@ from skyband.spark.sessions import cores_of, first_line
 from skyband.spark.sharding import FirstRows, megabytes
 from skyband.spark.worker_read import Batches, WorkerRead, arrow_schema, spark_types
 
-__all__ = [
-    "ENOUGH",
-    "WorkerFiles",
-    "is_small",
-    "make_files",
-    "rows_of_files",
-]
-
 # A look at some rows of files, to tell how large the summaries of all of them will be ------------
 
 

@@ -27,13 +27,11 @@ from skyband.data.csv_records import CsvForm, cut_at_record, infer_csv, read_csv
 from skyband.data.json_records import read_records
 from skyband.data.letters import RAW, REASON, UNREAD
 from skyband.data.text_types import TYPES, time_type
-from skyband.embedded.sources import format_of, read_json, sound
-from skyband.embedded.text_files import ending_of
+from skyband.embedded.formats import format_of
+from skyband.embedded.text_files import ending_of, read_json, sound
 from skyband.spark.locations import open_location
 from skyband.spark.parcels import schema_of
 from skyband.spark.worker_read import as_held, spark_types
-
-__all__ = ["FILE", "UNIT_DDL", "FileForm", "read_units", "schema_of_file", "split_units"]
 
 FILE = "_skyband_file"
 """The column that names the file of a row."""

@@ -35,26 +35,6 @@ from skyband.engine.fold import Fold
 from skyband.spark.parcels import pack_runs, schema_of, unpack_runs
 from skyband.spark.plan import EDGES, PROMISE, BoardPlan, QueryPlan
 
-__all__ = [
-    "GIVEN_DDL",
-    "PIECE_DDL",
-    "answer_rows",
-    "answers_from",
-    "answers_table",
-    "answers_to_bytes",
-    "batch_finisher",
-    "batch_folder",
-    "finish",
-    "finisher",
-    "of_changes",
-    "of_rows",
-    "rows_unpacker",
-    "schema_from_text",
-    "schema_texts",
-    "typed_rows",
-    "unpacker",
-]
-
 
 def answers_table(plan: QueryPlan, answers: Answers) -> pa.Table:
     """The rows that a job emits for these answers: their tables, or the changes."""

@@ -26,8 +26,6 @@ from skyband.spark.sessions import cores_of, local_cores
 from skyband.spark.sharding import FirstRows, looked_split
 from skyband.spark.worker_read import WorkerRead
 
-__all__ = ["auto_shards", "told_size"]
-
 _ALL = 1 << 30
 _UNITS = {"B": 0, "KiB": 10, "MiB": 20, "GiB": 30, "TiB": 40, "PiB": 50}
 _UNKNOWN = 1 << 50

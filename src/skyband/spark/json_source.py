@@ -21,8 +21,6 @@ from skyband.errors import QueryError
 from skyband.spark.sessions import first_line
 from skyband.spark.worker_read import Batches, WorkerRead, arrow_schema
 
-__all__ = ["JsonFrame", "gathered", "json_frame", "parser"]
-
 _VALUE = "_skyband_value"
 _BLOCK_ROWS, _BLOCK_BYTES = 1 << 16, 16 << 20
 """Records are read together until there are so many; Spark's batches of 10,000 take longer."""

@@ -14,8 +14,6 @@ import pyarrow.fs
 
 from skyband.errors import EngineError
 
-__all__ = ["SCHEMES", "check_scheme", "newest_here", "open_location"]
-
 _ALIASES = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
 SCHEMES = ("file", "s3", "gs", "hdfs", "viewfs", "abfs", "abfss")
 """What pyarrow opens; ``s3a`` and ``s3n`` are Hadoop's names for ``s3``."""

@@ -34,8 +34,6 @@ from skyband.data.prometheus import prometheus_text
 from skyband.spark.plan import SHIFT_MS
 from skyband.spark.summarise import COUNTS
 
-__all__ = ["Progress", "observe_rows", "observe_steps", "read_progress", "serve"]
-
 PREFIX = "skyband"
 COUNTERS = (
     *("rows_in", "rows_late", "rows_bad", "rows_unused", "rows_filtered"),

@@ -31,16 +31,6 @@ from skyband.data.keys import hash_array
 from skyband.data.packing import pack, schema_from_array, schema_to_array, unpack
 from skyband.data.time_axis import MOMENT
 
-__all__ = [
-    "narrowest",
-    "numbers_of",
-    "pack_compact",
-    "pack_runs",
-    "schema_of",
-    "unpack_compact",
-    "unpack_runs",
-]
-
 _TYPES = {
     "int": pa.int32(),
     "bigint": pa.int64(),

@@ -38,11 +38,6 @@ from skyband.window import CountWindow, EventWindow
 if TYPE_CHECKING:
     from skyband.spark.watermarks import PlannedWatermarks
 
-__all__ = [
-    "BUCKETS", "EDGES", "PROMISE", "SHIFT_MS", "BoardPlan", "Closing", "QueryPlan", "buckets_of",
-    "check_window", "state_keys",
-]  # fmt: skip
-
 BUCKETS = 16
 """State keys that the groups are spread over; a key costs one or two milliseconds per batch."""
 SHIFT_MS = 36_525 * 86_400_000

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from skyband.spark.bucket import BucketKeeper
     from skyband.spark.plan import BoardPlan
 
-__all__ = ["ANSWERED_DDL", "BucketProcessor"]
-
 ANSWERED_DDL = (
     "query string, bucket int, shard int, windows binary, payload binary, before binary, "
     "totals binary, letters binary, rows_late bigint, rows_bad bigint, windows_out bigint, "

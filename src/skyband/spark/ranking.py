@@ -44,17 +44,6 @@ from skyband.spark.summarise import NOTHING, PACKED_DDL, summariser
 from skyband.spark.worker_read import WorkerRead, arrow_schema
 from skyband.sql.statement import WHOLE, read_statement
 
-__all__ = [
-    "at_once",
-    "carried_of",
-    "packed_answers",
-    "plan_of",
-    "ranked",
-    "ranked_sql",
-    "spark_schema",
-    "split_board",
-]
-
 _KEY = ("label", "bucket", "shard")
 _NONE: Mapping[str, CarriedColumns] = {}
 

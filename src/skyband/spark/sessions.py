@@ -27,31 +27,6 @@ from typing import Any
 from skyband import errors
 from skyband.errors import EngineError, SkybandError, how_to_install
 
-__all__ = [
-    "ONE_DAEMON",
-    "PARTITIONS",
-    "REUSED_MEMORY",
-    "advise_partitions",
-    "check_session",
-    "cores_of",
-    "error_of",
-    "first_line",
-    "in_utc",
-    "is_quick",
-    "java_options",
-    "local_cores",
-    "local_settings",
-    "master_of",
-    "outside_of_functions",
-    "partitions_for",
-    "quick_java",
-    "quick_python",
-    "require_java",
-    "require_packages",
-    "start_session",
-    "start_workers",
-]
-
 # Where a session runs: on how many cores of this machine, or on a cluster ------------------------
 
 

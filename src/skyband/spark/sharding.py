@@ -24,17 +24,6 @@ from skyband.query.base import Query
 from skyband.spark.plan import BoardPlan, QueryPlan, buckets_of
 from skyband.spark.summarise import Summariser
 
-__all__ = [
-    "KEY_BYTES",
-    "FirstRows",
-    "ShardChoice",
-    "choose_shards",
-    "looked_split",
-    "megabytes",
-    "split_of",
-    "summary_bytes",
-]
-
 KEY_BYTES = 50_000_000
 """Bytes of summaries that one state key takes in within a second or two."""
 _MOST = 64

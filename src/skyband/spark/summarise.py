@@ -43,8 +43,6 @@ from skyband.query.board import named
 from skyband.spark.parcels import pack_runs, schema_of
 from skyband.spark.plan import SHIFT_MS, BoardPlan
 
-__all__ = ["COUNTS", "PACKED", "PACKED_DDL", "summariser"]
-
 PACKED_DDL = (
     "label string, bucket int, shard int, seen timestamp, latest bigint, payload binary, "
     "letters binary, rows_in bigint, rows_bad bigint, rows_unused bigint, rows_filtered bigint"

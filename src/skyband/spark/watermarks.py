@@ -19,8 +19,6 @@ from pyspark import TaskContext
 from skyband.errors import EngineError
 from skyband.spark.locations import open_location
 
-__all__ = ["PlannedWatermarks"]
-
 
 @dataclass(frozen=True)
 class PlannedWatermarks:

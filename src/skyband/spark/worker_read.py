@@ -28,14 +28,6 @@ from pyspark.sql.types import NullType, StructField, StructType
 
 from skyband.data.letters import CarriedColumns
 
-__all__ = [
-    "Batches",
-    "WorkerRead",
-    "arrow_schema",
-    "as_held",
-    "spark_types",
-]
-
 Batches = Iterator[pa.RecordBatch]
 
 

@@ -11,8 +11,6 @@ from skyband.errors import QueryError
 from skyband.query.expressions import columns_of, parse, parse_condition
 from skyband.sql.text import SqlText
 
-__all__ = ["Scalar", "Translator"]
-
 _SIGNS = {
     "Add": "+", "Sub": "-", "Mul": "*", "Div": "/", "EQ": "=", "NEQ": "!=",
     "LT": "<", "LTE": "<=", "GT": ">", "GTE": ">=", "And": "and", "Or": "or",

@@ -12,8 +12,6 @@ from skyband.sql.expressions import Scalar, Translator
 from skyband.sql.text import SqlText
 from skyband.window import LandmarkWindow, TimeWindow
 
-__all__ = ["WHOLE", "Statement", "read_statement"]
-
 WHOLE = "whole table"  # the time column of a table without a window: all rows have the same
 _AGGREGATES = {"Sum": "sum", "Avg": "mean", "Max": "max", "Min": "min"}
 _WINDOWS = {  # the arguments of each, in their order

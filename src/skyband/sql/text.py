@@ -8,8 +8,6 @@ from typing import Any
 
 from skyband.errors import EngineError, QueryError, how_to_install
 
-__all__ = ["SqlText"]
-
 
 class SqlText:
     """One statement, parsed: ``statement`` is its tree, ``skyline`` what follows SKYLINE OF."""

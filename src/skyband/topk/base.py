@@ -39,8 +39,6 @@ from skyband.topk.payload import Payload
 from skyband.topk.pruner import BatchPruner
 from skyband.window import CountWindow
 
-__all__ = ["ALL", "TopKSynopsis"]
-
 _BY_POSITION = np.zeros(0, np.int64)
 ALL = 1 << 31
 """The limit of a summary that holds every row."""

@@ -23,11 +23,6 @@ from skyband.topk.kernels import distinct as kernel
 from skyband.topk.kernels.distinct import NewIds, fold_distinct
 from skyband.topk.payload import Payload
 
-__all__ = [
-    "AllIds",
-    "SkybandDistinct",
-]
-
 # The best row of every id of each live pane: what the position of any id follows from ------------
 
 

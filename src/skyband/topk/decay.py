@@ -24,8 +24,6 @@ from skyband.kernels.select import select_runs
 from skyband.kernels.sorting import sort_runs
 from skyband.topk.base import ALL, TopKSynopsis
 
-__all__ = ["DecayedRows"]
-
 
 class DecayedRows(Accumulated, TopKSynopsis):
     """Keeps the best k rows of each group by ``score * weight``.

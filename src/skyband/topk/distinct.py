@@ -22,8 +22,6 @@ from skyband.kernels.borrow import frozen
 from skyband.topk.base import TopKSynopsis
 from skyband.topk.kernels.distinct import GroupWindows
 
-__all__ = ["DistinctTopK", "group_windows"]
-
 _NONE = np.zeros(0, np.int64)
 
 

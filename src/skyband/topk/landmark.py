@@ -6,8 +6,6 @@ from skyband.contract.accumulated import Accumulated
 from skyband.contract.runs import Part
 from skyband.topk.base import TopKSynopsis
 
-__all__ = ["BestRows"]
-
 
 class BestRows(Accumulated, TopKSynopsis):
     """Keeps the best k rows of each group: no row ever leaves, so no other row can come back.

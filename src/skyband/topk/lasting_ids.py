@@ -19,8 +19,6 @@ from skyband.query.topk import TopK
 from skyband.topk.base import ALL, TopKSynopsis
 from skyband.topk.decay import DecayedRows
 
-__all__ = ["DecayedIds", "LandmarkIds"]
-
 
 class _Ids(Accumulated, TopKSynopsis):
     """One row per id in every summary and in the state. Exact.

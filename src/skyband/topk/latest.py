@@ -21,8 +21,6 @@ from skyband.query.topk import TopK
 from skyband.topk.distinct import DistinctTopK, group_windows
 from skyband.topk.kernels.latest import fold_latest
 
-__all__ = ["LatestTopK"]
-
 _GONE = np.iinfo(np.int64).min
 _BY_CODE = ("key", "tie", "pane", "group")
 _MANY = 16  # windows to read in one call of a kernel, if panes are small

@@ -13,8 +13,6 @@ from skyband.topk.kernels import mintopk as kernel
 from skyband.topk.kernels.mintopk import MinTopKState, fold_predicted, new_predicted
 from skyband.topk.single import SingleGroup, kernel_runs
 
-__all__ = ["MinTopK"]
-
 
 class MinTopK(SingleGroup):
     """Keeps the predicted top k of every future window, in one list.

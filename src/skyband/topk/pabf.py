@@ -24,14 +24,6 @@ from skyband.topk.kernels.pabf import LOWEST, Candidates, fold_candidates, new_c
 from skyband.topk.pruner import BatchPruner
 from skyband.topk.single import SingleGroup, kernel_runs
 
-__all__ = [
-    "FILTERS",
-    "Filter",
-    "Pabf",
-    "steps",
-    "zeta",
-]
-
 _NARROWER = 1 - 2.0**-10
 """Leaves room for rounding in score / step: at most 3 / 2^13 of a step, see ``pabf_merge``."""
 

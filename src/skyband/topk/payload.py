@@ -10,8 +10,6 @@ from skyband.arrays import Ints
 from skyband.contract.runs import Part
 from skyband.data.retained_rows import RetainedRows
 
-__all__ = ["Payload"]
-
 _SLACK = 4096
 """How many dropped rows may stay before the columns are compacted."""
 

@@ -34,8 +34,6 @@ from skyband.data.order import sortable
 from skyband.kernels.select import select_runs
 from skyband.query.topk import TopK
 
-__all__ = ["BatchPruner"]
-
 _LOWEST = np.iinfo(np.int64).min
 
 _BLOCKS = 8  # blocks per window, roughly

@@ -16,8 +16,6 @@ from skyband.query.topk import TopK
 from skyband.topk.base import TopKSynopsis
 from skyband.topk.payload import Payload
 
-__all__ = ["SingleGroup", "kernel_runs"]
-
 
 def kernel_runs(panes: Runs, slots: Ints) -> kernel.PaneRows:
     """The rows of panes as kernels take them."""

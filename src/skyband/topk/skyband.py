@@ -20,8 +20,6 @@ from skyband.topk.kernels.skyband import BASE, CAP, PANE, sorted_runs
 from skyband.topk.payload import Payload
 from skyband.topk.pruner import BatchPruner
 
-__all__ = ["SkybandTopK"]
-
 _NONE = np.zeros(0, np.int64)
 _ONE = np.zeros(1, np.int32)
 _MOST_TO_INSERT = 64  # the greatest k for which panes are sorted by insertion

@@ -15,8 +15,6 @@ from skyband.topk.kernels import sma as kernel
 from skyband.topk.kernels.sma import SmaState, fold_monitored, new_monitored
 from skyband.topk.single import SingleGroup, kernel_runs
 
-__all__ = ["Sma"]
-
 
 class Sma(SingleGroup):
     """Keeps all live rows in a grid, and the skyband of the rows above a threshold.

@@ -18,8 +18,6 @@ from skyband.topk.kernels import tied as kernel
 from skyband.topk.kernels.tied import TiedRows, fold_tied
 from skyband.topk.payload import Payload
 
-__all__ = ["SkybandTies"]
-
 _NONE = np.zeros(0, np.int64)
 
 

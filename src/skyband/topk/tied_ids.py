@@ -18,8 +18,6 @@ from skyband.topk.base import ALL
 from skyband.topk.best import AllIds
 from skyband.topk.distinct import DistinctTopK
 
-__all__ = ["TiedIds"]
-
 _NONE = np.zeros(0, np.int64)
 
 

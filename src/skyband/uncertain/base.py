@@ -39,12 +39,6 @@ from skyband.uncertain.kernels.compact import KINDS, answer, answer_runs, compac
 from skyband.uncertain.kernels.types import READ, SemanticsCode
 from skyband.window import CountWindow
 
-__all__ = [
-    "CHANCE",
-    "Semantics",
-    "UncertainSynopsis",
-]
-
 # A semantics as one small object with three methods: ``admits``, ``end`` and ``answer`` ----------
 #
 # Synopses pass its ``rule`` to their kernels and know nothing else about it.

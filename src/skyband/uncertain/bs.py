@@ -12,8 +12,6 @@ from skyband.uncertain.kernels.compact import compact_end
 from skyband.uncertain.kernels.types import KEEP, SemanticsCode
 from skyband.uncertain.windowed import Reserve, UncertainRows, WindowedSynopsis
 
-__all__ = ["SortedWindow"]
-
 
 class SortedReserve(Reserve):
     """All rows, in blocks that are sorted in row order."""

@@ -8,8 +8,6 @@ from skyband.uncertain.kernels.csq import ccsq_fold, ccsq_read, ccsq_set, csq_fo
 from skyband.uncertain.queue import CompactSets, Kernels
 from skyband.uncertain.windowed import WindowedSynopsis
 
-__all__ = ["CompactSetQueue", "CompressedQueue"]
-
 
 class DistinctSets(CompactSets):
     """All distinct compact sets of the newest panes."""

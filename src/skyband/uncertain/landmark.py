@@ -5,8 +5,6 @@ from __future__ import annotations
 from skyband.contract.accumulated import Accumulated
 from skyband.uncertain.base import UncertainSynopsis
 
-__all__ = ["CompactSet"]
-
 
 class CompactSet(Accumulated, UncertainSynopsis):
     """Keeps the compact set of all rows so far, for each group.

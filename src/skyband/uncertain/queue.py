@@ -22,9 +22,6 @@ from skyband.uncertain.kernels.types import (
 )
 from skyband.uncertain.windowed import Reserve, UncertainRows
 
-__all__ = ["CompactSets", "Kernels"]
-
-
 _MOST_ROOM = 1 << 40
 
 

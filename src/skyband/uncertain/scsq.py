@@ -9,8 +9,6 @@ from skyband.uncertain.kernels.scsq import buffer_fold, scsq_fold, scsq_read
 from skyband.uncertain.queue import CompactSets, Kernels
 from skyband.uncertain.windowed import WindowedSynopsis
 
-__all__ = ["BufferedQueue", "SegmentalQueue"]
-
 
 class Segments(CompactSets):
     """A few compact sets, and the rows between them that may still enter one."""

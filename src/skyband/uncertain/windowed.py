@@ -22,8 +22,6 @@ from skyband.uncertain.kernels import compact, head
 from skyband.uncertain.kernels.head import Cursor, Head, WindowAnswers, walk
 from skyband.uncertain.kernels.types import FAR, KEEP, SemanticsCode, UncertainRowsState
 
-__all__ = ["Reserve", "UncertainRows", "WindowedSynopsis"]
-
 # Retained rows by slot: flat arrays, and the ids and kept columns in column stores ---------------
 
 

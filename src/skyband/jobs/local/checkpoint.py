@@ -34,8 +34,6 @@ from skyband.jobs.job import Columns, check_columns
 from skyband.jobs.local.journal import Journal, Record
 from skyband.jobs.world import MACHINE, FolderLock, World, named, parsed
 
-__all__ = ["Batch", "Checkpoint"]
-
 _MARK = "skyband.json"
 _VERSION = 2
 _NAME = "journal-"

@@ -29,16 +29,14 @@ from skyband.data.csv_records import CsvForm, infer_csv, read_csv_block
 from skyband.data.json_records import read_records
 from skyband.data.letters import LETTERS, RAW, REASON, CarriedColumns, row_letters, unread
 from skyband.data.text_types import MOMENT, NAIVE, TYPES
-from skyband.embedded.formats import ParquetFile, kind_of
+from skyband.embedded.formats import ParquetFile, format_of, kind_of
 from skyband.embedded.read_ahead import Load, read_ahead
-from skyband.embedded.sources import ReadSettings, format_of
+from skyband.embedded.sources import ReadSettings
 from skyband.embedded.text_files import blocks, ending_of, read_json, text_of
 from skyband.errors import EngineError, QueryError, SchemaError
 from skyband.jobs.job import JobSection
 from skyband.jobs.local.source import ColumnChoice, LocalSource, Place, SourceNeeds
 from skyband.jobs.world import MACHINE, World, named, parsed
-
-__all__ = ["FileSource", "check_files", "is_visible"]
 
 _ROWS = 1 << 20
 """Rows per batch, unless the job says otherwise."""

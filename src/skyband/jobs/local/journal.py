@@ -28,8 +28,6 @@ from typing import Any, NamedTuple
 from skyband.errors import EngineError
 from skyband.jobs.world import MACHINE, World, named, write
 
-__all__ = ["BLOCK", "Journal", "Record"]
-
 BLOCK = 4096
 _FILE = struct.Struct("<4sI16sqI")
 """Mark, version, salt, first number, checksum."""

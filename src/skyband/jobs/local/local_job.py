@@ -60,8 +60,6 @@ from skyband.jobs.world import MACHINE, World, clear_errors
 from skyband.kernels.notice import clock
 from skyband.window import CountWindow, parse_duration
 
-__all__ = ["BatchJudge", "BatchOutcome", "LocalJob", "run_local"]
-
 log = logging.getLogger("skyband.jobs")
 
 _SAVE_EVERY = 10.0

@@ -22,8 +22,6 @@ from skyband.jobs.local.source import ColumnChoice, LocalSource, Place
 from skyband.jobs.places import client_options
 from skyband.jobs.world import MACHINE, World
 
-__all__ = ["KafkaSource", "Records", "SocketSource", "binary", "check_messages"]
-
 _UNREACHABLE = "Kafka cannot be reached"
 _UNREADABLE = "Kafka cannot be read"
 _REMOVED = (

@@ -14,26 +14,12 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from skyband.data.ipc import table_to_bytes
-from skyband.embedded.sources import sound
+from skyband.embedded.text_files import sound
 from skyband.errors import EngineError
 from skyband.jobs.ddl import arrow_schema
 from skyband.jobs.job import JobSection
 from skyband.jobs.local.source import LocalSource, Place
 from skyband.jobs.world import MACHINE, World
-
-__all__ = [
-    "AppliedPost",
-    "Busy",
-    "Inbox",
-    "KeyReused",
-    "PostKeys",
-    "PostRefused",
-    "PostedSource",
-    "Request",
-    "RowFault",
-    "reply_of",
-    "rows_again",
-]
 
 
 class PostedSource(LocalSource):

@@ -20,8 +20,6 @@ from skyband.data.letters import LETTERS
 from skyband.errors import EngineError, QueryError
 from skyband.query.expressions import parse
 
-__all__ = ["ColumnChoice", "LocalSource", "Needed", "Place", "SourceNeeds"]
-
 # The ``columns`` of a source in a local job: names of columns, or arithmetic over them -----------
 
 

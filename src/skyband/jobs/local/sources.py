@@ -17,8 +17,6 @@ from skyband.jobs.local.posts import PostedSource
 from skyband.jobs.local.source import ColumnChoice, LocalSource, Place
 from skyband.jobs.world import MACHINE, World
 
-__all__ = ["check_source", "known_columns", "make_source"]
-
 # A generated stream as a source of a local job ---------------------------------------------------
 
 

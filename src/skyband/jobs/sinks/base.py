@@ -18,8 +18,6 @@ from skyband.engine.intake import ValueTest
 from skyband.errors import EngineError, SkybandError
 from skyband.query.base import REVISION
 
-__all__ = ["Sink", "SinkRows", "TableRows", "messages_of", "written"]
-
 _PLAIN = '[]", '
 """Characters of a group that a key holds as they are, besides letters and digits."""
 

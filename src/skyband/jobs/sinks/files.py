@@ -40,8 +40,6 @@ from skyband.jobs.world import MACHINE, World
 from skyband.query.base import REVISION
 from skyband.window import CountWindow
 
-__all__ = ["ConsoleSink", "letters_sink", "make_sink", "sink_of"]
-
 
 def sink_of(job: Job, name: str, world: World = MACHINE) -> Sink[Any]:
     """The sink of a query. A window is that of one group if groups count their own arrivals."""

@@ -14,8 +14,6 @@ from skyband.jobs.places import client_options
 from skyband.jobs.sinks.base import SinkRows, messages_of
 from skyband.jobs.world import MACHINE, World
 
-__all__ = ["KafkaSink"]
-
 _SECONDS = 30.0
 """How long the brokers may take to answer."""
 

@@ -19,12 +19,6 @@ from skyband.query.base import REVISION
 from skyband.spark.ranking import spark_schema
 from skyband.spark.sessions import first_line
 
-__all__ = [
-    "SparkKafkaSink",
-    "Table",
-    "make_sink",
-]
-
 
 def make_sink(
     section: JobSection, where: str, query: str, revises: bool = False

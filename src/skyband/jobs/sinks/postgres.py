@@ -36,8 +36,6 @@ from skyband.jobs.sinks.base import SinkRows
 from skyband.jobs.world import MACHINE, World
 from skyband.query.base import REVISION
 
-__all__ = ["PostgresSink"]
-
 _TYPES: dict[str, tuple[Any, ...]] = {
     "boolean": (pa.types.is_boolean,),
     "smallint": (pa.types.is_int8, pa.types.is_int16),

@@ -30,8 +30,6 @@ from skyband.jobs.world import MACHINE, World
 from skyband.query.base import REVISION
 from skyband.window import parse_duration
 
-__all__ = ["WebhookSink"]
-
 _RETRIES = 5
 _TIMEOUT = "10 seconds"
 _FIRST_WAIT, _LONGEST_WAIT = 0.2, 30.0

@@ -28,8 +28,6 @@ from skyband.spark.metrics import log
 from skyband.spark.plan import QueryPlan
 from skyband.spark.ranking import spark_schema
 
-__all__ = ["BatchWriter", "Follower", "SparkRows"]
-
 _SHOWN = 1 << 20
 """Bytes of answers per batch up to which the newest window is kept for showing."""
 _SMALL = 1 << 18

@@ -34,18 +34,6 @@ from skyband.spark.locations import open_location
 from skyband.spark.plan import BoardPlan, Closing
 from skyband.spark.sessions import first_line
 
-__all__ = [
-    "Claim",
-    "check_logs",
-    "closing_of",
-    "damaged",
-    "next_watermark",
-    "plan_closing",
-    "read_closing",
-    "recorded_shards",
-    "told_of_damage",
-]
-
 _MARK = "skyband.json"
 _REMOTE = "skyband-run"
 

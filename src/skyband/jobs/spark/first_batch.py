@@ -31,13 +31,6 @@ from skyband.spark.sessions import local_cores
 from skyband.spark.sharding import FirstRows, ShardChoice, looked_split
 from skyband.window import parse_duration
 
-__all__ = [
-    "job_split",
-    "newest_records",
-    "seconds_per_batch",
-    "sharded",
-]
-
 # The newest records of a Kafka topic, looked at before a job on Spark starts ---------------------
 
 

@@ -28,8 +28,6 @@ from skyband.spark.json_source import json_frame
 from skyband.spark.sessions import first_line, in_utc
 from skyband.spark.worker_read import WorkerRead
 
-__all__ = ["generated", "read_source"]
-
 _ORIGIN = "_skyband_"
 """Prefix of the columns that say where a record came from."""
 _CORRUPT = "_skyband_corrupt"

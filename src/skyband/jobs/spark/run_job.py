@@ -61,18 +61,6 @@ from skyband.spark.sessions import (
 )
 from skyband.spark.watermarks import PlannedWatermarks
 
-__all__ = [
-    "Listed",
-    "Metrics",
-    "RunningJob",
-    "SparkReports",
-    "packages_of",
-    "promising",
-    "run",
-    "session_of",
-    "start",
-]
-
 log = logging.getLogger("skyband.jobs")
 
 # Files that Spark listed for a batch and that are gone before they were read ---------------------
