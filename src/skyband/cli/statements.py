@@ -11,13 +11,11 @@ import typer
 from skyband.cli.explain import Engine, Format, OnBad
 from skyband.kernels.notice import clock
 
-Text = Annotated[
-    str, typer.Argument(metavar="STATEMENT", help="SELECT ..., as one word in quotes.")
-]
+Text = Annotated[str, typer.Argument(metavar="STATEMENT", help="SELECT statement, in quotes.")]
 Sources = Annotated[
     list[str],
     typer.Argument(
-        help="The table of the statement: files, folders or globs; - for standard input.",
+        help="The table: files, folders or globs; - for standard input.",
         metavar="SOURCE",
     ),
 ]
@@ -29,7 +27,7 @@ def sql(
     format_: Annotated[
         Format | None,
         typer.Option(
-            "--format", "-f", help="Default: from the extension of --output, otherwise table."
+            "--format", "-f", help="Output format; by default that of --output, or table."
         ),
     ] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="File to write to.")] = None,
@@ -44,7 +42,7 @@ def sql(
     ] = None,
     master: Annotated[str | None, typer.Option(help="Spark's master, such as 'local[4]'.")] = None,
 ) -> None:
-    """Answer a ranking in SQL over files; `docs/sql.md` says what a statement may be."""
+    """Answer a ranking in SQL over files; `docs/sql.md` says what a statement may contain."""
     from skyband.cli.output import format_of, writer
     from skyband.cli.verbs import report, together
     from skyband.embedded.monitor import new_board

@@ -72,7 +72,7 @@ def _engine() -> Any:
     if find_spec("pyspark") is None:
         raise EngineError(
             f"--engine spark needs PySpark and Java 17: {how_to_install('spark')}, "
-            "or leave --engine out to run in this process"
+            "or leave out --engine to run in this process"
         )
     from skyband import spark
 
