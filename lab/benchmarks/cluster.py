@@ -91,7 +91,7 @@ class Bench:
             "score top-k": score,
             "count top-k, exact": count,
             "count top-k, fsw": sb.HeavyHitters(
-                item="key", algorithm="fsw", options={"capacity": 1_000}, **every
+                item="key", algorithm="fsw", capacity=1_000, **every
             ),
             f"score top-k of {GROUPS:,} groups": sb.TopK(
                 score="bytes", id="key", by=f"g{GROUPS}", **every
