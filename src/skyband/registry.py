@@ -147,11 +147,11 @@ _RUNNING = "skyband.frequency.running:RunningCounts"
 register("HeavyHitters", "landmark", _RUNNING, ("capacity",), window="landmark")
 
 register("UncertainTopK", "bs", "skyband.uncertain.bs:SortedWindow")
-register("UncertainTopK", "csq", "skyband.uncertain.csq:CompactSetQueue")
-register("UncertainTopK", "ccsq", "skyband.uncertain.csq:CompressedQueue")
-register("UncertainTopK", "scsq", "skyband.uncertain.scsq:SegmentalQueue")
-register("UncertainTopK", "scsq-buffer", "skyband.uncertain.scsq:BufferedQueue")
-register("UncertainTopK", "landmark", "skyband.uncertain.landmark:CompactSet", window="landmark")
+register("UncertainTopK", "csq", "skyband.uncertain.queue:CompactSetQueue")
+register("UncertainTopK", "ccsq", "skyband.uncertain.queue:CompressedQueue")
+register("UncertainTopK", "scsq", "skyband.uncertain.queue:SegmentalQueue")
+register("UncertainTopK", "scsq-buffer", "skyband.uncertain.queue:BufferedQueue")
+register("UncertainTopK", "landmark", "skyband.uncertain.base:CompactSet", window="landmark")
 
 _FUSED, _EAA = ("guard", "kmax"), ("guard", "kmax", "slack")
 register("FusedTopK", "sla", "skyband.fused.sla:Sla", (), _FUSED)

@@ -3,7 +3,7 @@
 CSQ keeps every distinct compact set of the newest panes. CCSQ keeps the newest set and, for each
 older one, how it differs: the first list of an entry has what its set contains and the next newer
 one does not (rows of its oldest pane), the second list the opposite. The newest entry's first list
-is its set.
+is its set. While panes are added, all sets are restored, so that both take panes alike.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from skyband.uncertain.kernels.queue import (
     LAST,
     MADE,
     OLDEST,
+    SIZE,
     TAIL,
     UPDATED,
     Queue,
-    append,
     append_set,
     append_staged,
     arrived,
@@ -118,8 +118,8 @@ def csq_take(rule: SemanticsCode, rows: UncertainRowsState, q: Queue, low: int, 
         q = append_set(rows, q, slots, n)
 
 
-@kernel
-def csq_fold(
+@jit
+def _take_panes(
     rule: SemanticsCode, rows: UncertainRowsState, q: Queue, offsets: Ints, gone: Ints
 ) -> Queue:
     """Add panes; those before ``gone[i]`` expire before pane i, the last of them at the end."""
@@ -128,6 +128,14 @@ def csq_fold(
         q = csq_take(rule, rows, q, offsets[i], offsets[i + 1])
     drop_old(rows, q, gone[-1])
     return q
+
+
+@kernel
+def csq_fold(
+    rule: SemanticsCode, rows: UncertainRowsState, q: Queue, offsets: Ints, gone: Ints
+) -> Queue:
+    """Add panes, see ``_take_panes``."""
+    return _take_panes(rule, rows, q, offsets, gone)
 
 
 @kernel
@@ -194,95 +202,50 @@ def ccsq_set(rows: UncertainRowsState, q: Queue, e: int) -> Ints:
 
 
 @jit
-def _update_compressed(
-    rule: SemanticsCode, rows: UncertainRowsState, q: Queue, fresh: Ints, high: int
-) -> Queue:
-    num = q.num
-    first, last = num[FIRST], num[LAST]
-    if first == last or not better(rows, fresh[0], set_of(q, last - 1)[-1]):
-        return q
-    room = used(q) - q.entry[first, BEGIN] + len(fresh)
-    old, older = np.empty(room, np.int64), np.empty(room, np.int64)
-    now, then = np.empty(room, np.int64), np.empty(room, np.int64)
-    # Changed entries from the newest to the oldest; they are appended in the opposite order.
-    stage = np.empty(4 * room, np.int64)
+def _restored(rows: UncertainRowsState, q: Queue) -> Queue:
+    """The queue with every set in full."""
+    first, last = q.num[FIRST], q.num[LAST]
+    sets = set_of(q, last - 1).copy() if first < last else q.arena[:0]
     marks = np.empty((last - first, 4), np.int64)
-    newest = set_of(q, last - 1)
-    n_old = len(newest)
-    for i in range(n_old):
-        old[i] = newest[i]
-    n_now = updated(rule, rows, old, n_old, fresh, len(fresh), now)
-    num[UPDATED] += 1
-    for i in range(n_now):
-        stage[i] = now[i]
-    staged = 0
-    at = 0
-    mark(marks, staged, at, n_now, 0, oldest_pane(rows, now, n_now))
-    staged += 1
-    at += n_now
-    e = last - 1
-    entered = True
-    while entered and e > first:
-        e -= 1
-        n_older = _older(rows, q, e, old, n_old, older)
-        entered = better(rows, fresh[0], older[n_older - 1])
-        if entered:
-            n_then = updated(rule, rows, older, n_older, fresh, len(fresh), then)
-            num[UPDATED] += 1
-        else:
-            n_then = n_older
-            for i in range(n_older):
-                then[i] = older[i]
-        oldest = oldest_pane(rows, then, n_then)
-        if oldest != marks[staged - 1, OLDEST]:
-            stage = with_room(stage, at, at + n_then + n_now)
-            plus = _less(rows, then, n_then, now, n_now, stage[at:])
-            minus = _less(rows, now, n_now, then, n_then, stage[at + plus :])
-            mark(marks, staged, at, plus, minus, oldest)
-            staged += 1
-            at += plus + minus
-            now, then = then, now
-            n_now = n_then
-        old, older = older, old
-        n_old = n_older
-    num[LAST] = e
-    q = append_staged(q, stage, marks, staged, True)
-    num[TAIL] = from_pane(rows, num[TAIL], high, marks[0, OLDEST] + 1)
-    return q
+    at, n = 0, len(sets)
+    for e in range(last - 1, first - 1, -1):
+        begin = at
+        if e + 1 < last:
+            begin = at + n
+            sets = with_room(sets, begin, begin + n + q.entry[e, SIZE])
+            n = _older(rows, q, e, sets[at:begin], n, sets[begin:])
+        at = begin
+        mark(marks, last - 1 - e, at, n, 0, q.entry[e, OLDEST])
+    q.num[LAST] = first
+    return append_staged(q, sets, marks, last - first, True)
 
 
 @jit
-def _take_compressed(
-    rule: SemanticsCode, rows: UncertainRowsState, q: Queue, low: int, high: int
-) -> Queue:
-    num = q.num
-    q = _update_compressed(rule, rows, q, arrived(q, low, high), high)
-    while True:
-        slots, n = newest_set(rule, rows, q, high)
-        if n < 0:
-            return q
-        last = num[LAST] - 1
-        if last >= num[FIRST]:
-            newest = set_of(q, last)
-            plus = np.empty(len(newest), np.int64)
-            minus = np.empty(n, np.int64)
-            n_plus = _less(rows, newest, len(newest), slots, n, plus)
-            n_minus = _less(rows, slots, n, newest, len(newest), minus)
-            num[LAST] = last
-            q = append(q, plus, n_plus, minus, n_minus, q.entry[last, OLDEST])
-        q = append_set(rows, q, slots, n)
+def _compressed(rows: UncertainRowsState, q: Queue) -> Queue:
+    """The queue with, of every set but the newest, only how it differs from the next newer one."""
+    first, last = q.num[FIRST], q.num[LAST]
+    lists = np.empty(2 * used(q), np.int64)
+    marks = np.empty((last - first, 4), np.int64)
+    at = 0
+    for e in range(first, last):
+        own = set_of(q, e)
+        newer = set_of(q, e + 1) if e + 1 < last else own[:0]
+        plus = _less(rows, own, len(own), newer, len(newer), lists[at:])
+        minus = _less(rows, newer, len(newer), own, len(own), lists[at + plus :])
+        mark(marks, e - first, at, plus, minus, q.entry[e, OLDEST])
+        at += plus + minus
+    q.num[LAST] = first
+    return append_staged(Queue(lists[:0], q.entry, q.num), lists, marks, last - first, False)
 
 
 @kernel
 def ccsq_fold(
     rule: SemanticsCode, rows: UncertainRowsState, q: Queue, offsets: Ints, gone: Ints
 ) -> Queue:
-    """Add panes; those before ``gone[i]`` expire before pane i, the last of them at the end."""
-    for i in range(len(offsets) - 1):
-        drop_old(rows, q, gone[i])
-        q = _take_compressed(rule, rows, q, offsets[i], offsets[i + 1])
-    drop_old(rows, q, gone[-1])
-    return q
+    """Add panes, see ``_take_panes``."""
+    if len(offsets) == 1:
+        return _take_panes(rule, rows, q, offsets, gone)
+    return _compressed(rows, _take_panes(rule, rows, _restored(rows, q), offsets, gone))
 
 
 @kernel
