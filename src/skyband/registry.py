@@ -160,15 +160,15 @@ register(
     "FusedTopK", "eaa-approx", "skyband.fused.approx:EaaApprox", ("returns",),
     (*_EAA, "bitmaps", "sketch", "caution"),
 )  # fmt: skip
-_REPEATS = "skyband.fused.reports:EaaRepeats"
+_REPEATS = "skyband.fused.reports:RepeatedReports"
 register("FusedTopK", "eaa-repeats", _REPEATS, ("repeats",), ("guard", "slack"))
-register("FusedTopK", "reports", "skyband.fused.reports:AllReports", ("repeats",), ("guard",))
+register("FusedTopK", "reports", _REPEATS, ("repeats",), ("guard",))
 
 register("Skyline", "sfs", "skyband.skyline.sfs:Sfs")
 register("Skyline", "stabsky", "skyband.skyline.stabsky:StabSky")
 register("Skyline", "landmark", "skyband.skyline.single:WholeSkyline", window="landmark")
 
 register("SkylineJoin", "naive", "skyband.skyline.naive:Naive")
-register("SkylineJoin", "isj", "skyband.skyline.isj:Isj")
-register("SkylineJoin", "lsj", "skyband.skyline.lsj:Lsj", ("layers",), ("share_from",))
+register("SkylineJoin", "isj", "skyband.skyline.lsj:LayeredJoin")
+register("SkylineJoin", "lsj", "skyband.skyline.lsj:LayeredJoin", ("layers",), ("share_from",))
 register("SkylineJoin", "gsj", "skyband.skyline.gsj:GroupSkylines")

@@ -6,17 +6,15 @@ from typing import ClassVar
 
 import numpy as np
 
-from skyband.contract.pane_by_pane import PaneByPane
-from skyband.contract.runs import Part, Runs
+from skyband.contract.pane_by_pane import LivePanes
+from skyband.contract.runs import Runs
 from skyband.data.flat_state import Form, Forms
 from skyband.query.skyline import Skyline
-from skyband.skyline.base import by_value
-from skyband.skyline.live_rows import LiveRows
-from skyband.skyline.points import skylines
+from skyband.skyline.base import united
 from skyband.skyline.single import SkylineSynopsis
 
 
-class Sfs(PaneByPane, SkylineSynopsis):
+class Sfs(LivePanes, SkylineSynopsis):
     """Sort-filter skyline of the live panes' skylines, recomputed for every window.
 
     Time: O(m log m + m s) per window, where m is the number of rows on the skylines of the live
@@ -36,45 +34,19 @@ class Sfs(PaneByPane, SkylineSynopsis):
 
     saved_arrays = ("counts",)
     saved_forms: ClassVar[Forms] = {"counts": Form(1)}
-    saved_parts = (("", "live"),)
 
     def __init__(self, query: Skyline) -> None:
         super().__init__(query)
-        self.live: LiveRows
         self.counts = np.zeros(1, np.int64)
 
-    def start(self) -> None:
-        self.live = LiveRows(self.output(), self.shown_prefer.dimensions)
-
-    def push(self, panes: Runs) -> None:
-        part = panes.parts["rows"]
-        pane = np.repeat(panes.stamp, part.lengths)
-        self.live.append(part.columns, *self.points_of(part), pane)
-
-    def seal(self, first: int, end: int) -> None:
-        self.live.expire(first)
-
     def partial(self, first: int, end: int, group: int | None = None) -> Runs:
-        live = self.live
-        low, high = np.searchsorted(live.pane, (first, end))
-        whole = np.array([0, high - low])
-        kept, offsets = skylines(live.points[low:high], live.segment[low:high], whole, self.counts)
-        slots = by_value(live.store, kept + low + live.gone, offsets)
-        rows = Part(offsets, live.store.gather(slots))
-        one = Runs(np.zeros(1, np.int64), np.zeros(1, np.int32), {"rows": rows})
-        return one.slice(0, min(1, len(rows)))
-
-    # State ------------------------------------------------------------------------------------
+        panes = self.between(first, end)
+        window = Runs(np.zeros(len(panes), np.int64), panes.group, {"rows": panes.part("rows")})
+        return united(window, self.output(), self.shown_prefer, self.counts)
 
     def stats(self) -> dict[str, int | float]:
         return {
-            "retained": len(self.live),
-            "state_bytes": self.nbytes,
+            "retained": len(self.live.part("rows")),
+            "state_bytes": self.live.nbytes + self.nbytes,
             "comparisons": int(self.counts[0]),
         }
-
-    def _check(self) -> None:
-        self.live._check()
-        rows = self.live.store.gather(np.arange(self.live.gone, len(self.live.store)))
-        points = self.shown_prefer.points(rows.__getitem__, len(self.live))
-        assert np.array_equal(points, self.live.points)

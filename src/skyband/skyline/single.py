@@ -16,8 +16,7 @@ from skyband.contract.synopsis import Synopsis
 from skyband.data.column_store import check_plain
 from skyband.data.columns import output_type
 from skyband.query.skyline import Skyline
-from skyband.skyline.base import finished, skyline_of, united
-from skyband.skyline.points import Preferences
+from skyband.skyline.base import Preferences, finished, skyline_of, united, value_tests
 
 
 class SkylineSynopsis(Synopsis[Skyline]):
@@ -55,7 +54,7 @@ class SkylineSynopsis(Synopsis[Skyline]):
 
     def validate(self, source: str, batch: pa.RecordBatch) -> Faults | None:
         nulls = null_tests(batch, id=self.query.id, time=self.query.time)
-        return faults(batch, self.prefer.tests(batch) + nulls)
+        return faults(batch, value_tests(batch, self.prefer.names) + nulls)
 
     def quick_tests(self, source: str) -> QuickTests | None:
         return no_nan(self.schema, *self.prefer.names)
