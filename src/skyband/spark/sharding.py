@@ -1,9 +1,9 @@
 """How many shards the state of a query needs: one, until its summaries are too much for one key.
 
-    bytes of summaries per batch    one key takes in 50 MB within a second or two
+    bytes of summaries per batch    one key takes in 20 MB within a second or so
     score top-k    20 M rows  3 kB  ─► 1 shard
-    exact counts   60 M rows 84 MB  ─► 2 shards
-    fused top-k    20 M rows 220 MB ─► 5 shards, but no more than cores on one machine
+    exact counts   60 M rows 84 MB  ─► 5 shards
+    fused top-k    4 M rows  29 MB  ─► 2 shards, but no more than cores on one machine
 
 The bytes are an estimate from some rows of the first batch. The number becomes part of the state,
 so a checkpoint keeps the number that it was started with.
@@ -24,8 +24,8 @@ from skyband.query.base import Query
 from skyband.spark.plan import BoardPlan, QueryPlan, buckets_of
 from skyband.spark.summarise import Summariser
 
-KEY_BYTES = 50_000_000
-"""Bytes of summaries that one state key takes in within a second or two."""
+KEY_BYTES = 20_000_000
+"""Bytes of summaries that one state key takes in within a second or so."""
 _MOST = 64
 """More shards than this have to be asked for."""
 
@@ -55,11 +55,11 @@ def choose_shards(summaries: float, buckets: int, cores: int | None = None) -> S
     >>> choose_shards(3_000, buckets=1).shards
     1
     >>> choose_shards(84_000_000, buckets=1)
-    ShardChoice(shards=2, why='about 84 MB of summaries in the first batch, 50 MB per state key')
+    ShardChoice(shards=5, why='about 84 MB of summaries in the first batch, 20 MB per state key')
     >>> choose_shards(84_000_000, buckets=16).shards
     1
     >>> choose_shards(720_000_000, buckets=1, cores=4).why
-    'about 720 MB of summaries in the first batch, 50 MB per state key, at most one per core'
+    'about 720 MB of summaries in the first batch, 20 MB per state key, at most one per core'
     """
     needed = max(1, math.ceil(summaries / (KEY_BYTES * buckets)))
     most = min(_MOST, cores or _MOST)
