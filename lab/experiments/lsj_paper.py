@@ -15,8 +15,16 @@ from skyband.arrays import Ints, Mask
 from skyband.kernels.jit import jit
 from skyband.kernels.patient import kernel
 from skyband.skyline.kernels.dominance import BETTER, WORSE, dominates, relation, sort_keys
-from skyband.skyline.kernels.fabric import RECOMPUTED, CellSide, Fabric, Index, Sharing, thinned
-from skyband.skyline.kernels.isj import Results, join_skies
+from skyband.skyline.kernels.isj import (
+    RECOMPUTED,
+    CellSide,
+    Fabric,
+    Index,
+    Results,
+    Sharing,
+    join_skies,
+    thinned,
+)
 
 __all__ = ["OneCornerJoin", "PaperJoin"]
 

@@ -11,16 +11,21 @@ import numpy as np
 from skyband.arrays import Ints, Mask
 from skyband.kernels.jit import jit
 from skyband.kernels.patient import kernel, patient
-from skyband.skyline.kernels.fabric import (
+from skyband.skyline.kernels.isj import (
     GRAPH,
+    LEFT,
+    PRUNED,
+    RIGHT,
     CellSide,
     Fabric,
     Index,
+    Results,
     Sharing,
     by_cell,
+    join_layer,
     local_sky,
+    remaining,
 )
-from skyband.skyline.kernels.isj import LEFT, PRUNED, RIGHT, Results, join_layer, remaining
 from skyband.skyline.lsj import NO_FABRIC, LayeredJoin
 
 __all__ = ["StepwiseJoin", "left_over", "opened"]

@@ -16,24 +16,22 @@ from skyband.kernels.jit import jit
 from skyband.kernels.patient import kernel
 from skyband.query.skyline import SkylineJoin
 from skyband.skyline.kernels.dominance import dominates
-from skyband.skyline.kernels.fabric import (
-    CellSide,
-    Fabric,
-    Index,
-    Sharing,
-    by_cell,
-    corners,
-    recomputed,
-    thinned,
-)
 from skyband.skyline.kernels.isj import (
     LEFT,
     PRUNED,
     RIGHT,
+    CellSide,
+    Fabric,
+    Index,
     Results,
+    Sharing,
     SideStart,
+    by_cell,
+    corners,
     join_layer,
+    recomputed,
     remaining,
+    thinned,
 )
 from skyband.skyline.lsj import NO_FABRIC, LayeredJoin
 

@@ -164,11 +164,11 @@ _REPEATS = "skyband.fused.reports:RepeatedReports"
 register("FusedTopK", "eaa-repeats", _REPEATS, ("repeats",), ("guard", "slack"))
 register("FusedTopK", "reports", _REPEATS, ("repeats",), ("guard",))
 
-register("Skyline", "sfs", "skyband.skyline.sfs:Sfs")
+register("Skyline", "sfs", "skyband.skyline.single:Sfs")
 register("Skyline", "stabsky", "skyband.skyline.stabsky:StabSky")
 register("Skyline", "landmark", "skyband.skyline.single:WholeSkyline", window="landmark")
 
-register("SkylineJoin", "naive", "skyband.skyline.naive:Naive")
+register("SkylineJoin", "naive", "skyband.skyline.live_sides:Naive")
 register("SkylineJoin", "isj", "skyband.skyline.lsj:LayeredJoin")
 register("SkylineJoin", "lsj", "skyband.skyline.lsj:LayeredJoin", ("layers",), ("share_from",))
 register("SkylineJoin", "gsj", "skyband.skyline.gsj:GroupSkylines")

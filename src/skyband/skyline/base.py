@@ -107,6 +107,12 @@ def skylines(
     return order[best], offsets_of(lengths)
 
 
+def dominators(points: Ints, segment: Ints, row: int) -> Ints:
+    """Positions of the rows that dominate a row, by definition; only checks call it."""
+    better = (points >= points[row]).all(axis=1) & (points > points[row]).any(axis=1)
+    return np.flatnonzero(better & (segment == segment[row]))
+
+
 # Answers -----------------------------------------------------------------------------------------
 
 

@@ -10,7 +10,7 @@ from skyband.arrays import Codes, Ints, Saved, State, grown
 from skyband.contract.runs import expand, offsets_of, run_starts
 from skyband.data.flat_state import FlatState, Form, Forms, require
 from skyband.kernels.borrow import frozen
-from skyband.skyline.base import skylines
+from skyband.skyline.base import dominators, skylines
 from skyband.skyline.kernels.stabsky import (
     ALWAYS,
     Members,
@@ -205,10 +205,7 @@ def _frozen(arrays: Any) -> Any:
 def _check_group(m: Members) -> None:
     assert (np.diff(m.pane) >= 0).all(), "rows are ordered by age"
     for child in range(len(m.pane)):
-        better = (m.points >= m.points[child]).all(axis=1)
-        better &= (m.points > m.points[child]).any(axis=1)
-        better &= m.segment == m.segment[child]
-        above = np.flatnonzero(better)
+        above = dominators(m.points, m.segment, child)
         assert (m.pane[above] < m.pane[child]).all(), "a redundant row"
         parent = int(m.parent[child])
         if len(above):

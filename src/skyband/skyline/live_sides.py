@@ -1,4 +1,4 @@
-"""All live rows of both sides: the state of the algorithms that join whole windows."""
+"""All live rows of both sides, for algorithms that join whole windows; among them ``naive``."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ import pyarrow as pa
 from skyband.arrays import Hashes, Ints, Saved
 from skyband.contract.pane_by_pane import PaneByPane
 from skyband.contract.rows import Windows
-from skyband.contract.runs import Runs
+from skyband.contract.runs import Runs, expand
 from skyband.data.flat_state import FlatState, Form, Forms, Parts, require
 from skyband.data.keys import KeyIndex
 from skyband.query.skyline import SkylineJoin
-from skyband.skyline.base import row_store
+from skyband.skyline.base import row_store, skylines
 from skyband.skyline.join import SIDES, JoinSynopsis
+from skyband.skyline.kernels.dominance import mixed
 
 _SPARE = 1024
 """Up to this many slots may be unused before the store is compacted."""
@@ -160,3 +161,45 @@ class LiveSynopsis(JoinSynopsis, PaneByPane):
         for side in self.live:
             side._check()
         self.keys._check()
+
+
+class Naive(LiveSynopsis):
+    """Joins the live rows and computes the skyline of their pairs for every window.
+
+    Time: O(p log p + p s) per window, where p is the number of joined pairs and s the number of
+    pairs in the answer. State: all live rows. Exact.
+
+    The paper's Naive (section VI.A); keys are matched by their sorted hashes.
+
+    >>> import pyarrow as pa, skyband as sb
+    >>> trades = pa.table({"ts": [1, 2], "stock": ["a", "b"], "price": [5, 3]})
+    >>> risks = pa.table({"ts": [1, 2], "stock": ["a", "b"], "risk": [1, 2]})
+    >>> names = {"left": "trades", "right": "risks", "on": "stock", "time": "ts"}
+    >>> wish = {"price": "min", "risk": "min"}
+    >>> query = sb.SkylineJoin(**names, prefer=wish, window=sb.TimeWindow(10), algorithm="naive")
+    >>> sb.rank({"trades": trades, "risks": risks}, query)["stock"].to_pylist()
+    ['a', 'b']
+    """
+
+    def pairs(self, firsts: tuple[int, int]) -> tuple[Ints, Ints]:
+        left, right = self.live
+        low, high = (np.searchsorted(s.pane, f) for s, f in zip(self.live, firsts, strict=True))
+        mine, theirs = _joined(left.key[low:], right.key[high:])
+        mine, theirs = mine + low, theirs + high
+        points = np.hstack([left.points[mine], right.points[theirs]])
+        segment = mixed(left.segment[mine], right.segment[theirs])
+        best, _ = skylines(points, segment, np.array([0, len(points)]), self.counts)
+        self.counts[1] += len(points)
+        return mine[best], theirs[best]
+
+    def stats(self) -> dict[str, int | float]:
+        return super().stats() | {"pairs": int(self.counts[1])}
+
+
+def _joined(left: Ints, right: Ints) -> tuple[Ints, Ints]:
+    """Positions of all pairs of equal keys."""
+    order = np.argsort(right, kind="stable")
+    ranked = right[order]
+    low, high = np.searchsorted(ranked, left), np.searchsorted(ranked, left, side="right")
+    lengths = high - low
+    return np.repeat(np.arange(len(left)), lengths), order[expand(low, lengths)]

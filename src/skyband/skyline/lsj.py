@@ -11,9 +11,17 @@ from skyband.contract.checks import integer_option
 from skyband.data.flat_state import Form, Forms, admitted, require
 from skyband.data.packing import under
 from skyband.query.skyline import SkylineJoin
+from skyband.skyline.base import dominators
 from skyband.skyline.graph import DominanceGraphs
-from skyband.skyline.kernels.fabric import CellSide, Fabric, Sharing
-from skyband.skyline.kernels.isj import LEFT, RIGHT, SideStart, join_window
+from skyband.skyline.kernels.isj import (
+    LEFT,
+    RIGHT,
+    CellSide,
+    Fabric,
+    Sharing,
+    SideStart,
+    join_window,
+)
 from skyband.skyline.live_sides import LiveSynopsis
 
 _FEW = 64
@@ -259,9 +267,6 @@ def _check_sky(
     if parents is None or (known < expired).any():
         return
     rows = known - expired
-    for row, parent in zip(rows, parents, strict=True):
-        better = (points[rows] >= points[row]).all(axis=1) & (points[rows] > points[row]).any(
-            axis=1
-        )
-        above = known[better & (segment[rows] == segment[row])]
+    for at, parent in enumerate(parents):
+        above = known[dominators(points[rows], segment[rows], at)]
         assert parent in above if parent >= 0 else not len(above)

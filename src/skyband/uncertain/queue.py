@@ -15,8 +15,14 @@ from skyband.arrays import Ints, Saved, State
 from skyband.data.flat_state import Form, admitted, require
 from skyband.uncertain.kernels import queue as q
 from skyband.uncertain.kernels.compact import compact_end
-from skyband.uncertain.kernels.csq import ccsq_fold, ccsq_read, ccsq_set, csq_fold, csq_read
-from skyband.uncertain.kernels.queue import Queue
+from skyband.uncertain.kernels.queue import (
+    Queue,
+    ccsq_fold,
+    ccsq_read,
+    ccsq_set,
+    csq_fold,
+    csq_read,
+)
 from skyband.uncertain.kernels.scsq import buffer_fold, scsq_fold, scsq_read
 from skyband.uncertain.kernels.types import (
     KEEP,

@@ -15,7 +15,6 @@ from skyband.kernels.arrange import with_room
 from skyband.kernels.jit import jit
 from skyband.kernels.patient import kernel
 from skyband.uncertain.kernels.compact import compact_end
-from skyband.uncertain.kernels.csq import csq_take, update_entries
 from skyband.uncertain.kernels.queue import (
     BEGIN,
     BOUND,
@@ -34,6 +33,7 @@ from skyband.uncertain.kernels.queue import (
     TAIL,
     Queue,
     append_staged,
+    csq_take,
     drop_old,
     find,
     from_pane,
@@ -41,6 +41,7 @@ from skyband.uncertain.kernels.queue import (
     more_of,
     set_of,
     tail_from,
+    update_entries,
     used,
 )
 from skyband.uncertain.kernels.types import (
