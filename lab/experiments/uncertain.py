@@ -32,6 +32,7 @@ from lab.experiments.uncertain_runs import (
     measure,
     query_of,
     semantics_of,
+    set_size,
 )
 
 __all__ = ["QUICK", "SCALE", "estimate", "reproduce"]
@@ -187,7 +188,7 @@ def _figure_3() -> dict[str, list[Sample]]:
             score, p = (table[column].to_numpy() for column in ("score", "p"))
             ordered = np.ascontiguousarray(p[np.argsort(-score, kind="stable")])
             for kind in KINDS:
-                sizes = [semantics_of(kind, k).end(ordered) or len(p) for k in FIGURE_3_KS]
+                sizes = [set_size(semantics_of(kind, k), ordered) or len(p) for k in FIGURE_3_KS]
                 found.setdefault(f"{kind}, {name}", []).append([float(size) for size in sizes])
     return {
         name: [Sample(tuple(sizes)) for sizes in zip(*by_seed, strict=True)]
