@@ -11,8 +11,8 @@ input was cut into batches.
 Summaries that are sent and stored, as on Spark, have no rows: all are counted by item at once. Half
 of ``raw_rows`` items are kept here, too; by default ``_STORED`` times the capacity. ``missing`` is
 then at most W / (n + 1) for a pane of weight W of which n items are kept, however its rows were
-split: added items are cut as in the summaries of Misra and Gries, whose counts are ours less ``missing``. Each cut takes
-what it adds to ``missing`` from n + 1 counts at least.
+split: added items are cut as in the summaries of Misra and Gries, whose counts are ours less
+``missing``. Each cut takes what it adds to ``missing`` from n + 1 counts at least.
 
 docs/internals/decisions/0009 gives the reasons.
 """
