@@ -241,7 +241,7 @@ def test_other_durations_in_the_ticks_of_a_window() -> None:
     ("slide", "since"), [(5, "2026-01-01"), (5, 2.5), ("1 minute", 5), ("1 minute", 0)]
 )
 def test_a_landmark_is_an_integer_where_slide_is_one(slide: Any, since: Any) -> None:
-    with pytest.raises(sb.QueryError, match="since must be a moment"):
+    with pytest.raises(sb.QueryError, match="since must be a time"):
         sb.LandmarkWindow(slide=slide, since=since)
 
 

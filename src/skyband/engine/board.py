@@ -187,7 +187,7 @@ class BoardSession:
         ]
 
     def flush(self) -> list[Answers]:
-        """End the stream: answer all windows up to the first window end after the last row."""
+        """End the stream: answer all windows up to the first that ends after the last row."""
         return self._carry_out(lambda: ((each, each.flushing()) for each in self.sessions))
 
     def limit(self, limits: Mapping[str, RowLimits], clock: float) -> None:

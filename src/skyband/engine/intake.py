@@ -186,8 +186,8 @@ def check_somewhere(
                 )
         if not any(set(schema.names).issuperset(names) for schema in known.values()):
             raise SchemaError(
-                f"where: no source has all columns of a condition with {', '.join(names)}; compare "
-                "columns of one source, and join conditions by 'and'"
+                f"where: no source has all columns of the condition on {', '.join(names)}; compare "
+                "columns of one source, and join conditions with 'and'"
             )
 
 
@@ -205,8 +205,8 @@ def _computed(query: Query, schema: pa.Schema) -> list[ComputedColumn]:
             there = ", ".join(schema.names) or "none"
             shown = text if len(text) <= _LONG else f"{text[:_LONG]}..."
             raise SchemaError(
-                f"column {shown!r} is missing, and it is no expression either: {problem}; the "
-                f"columns are: {there}{did_you_mean(text, schema.names)}"
+                f"column {shown!r} is missing, and it is not an expression either: {problem}; "
+                f"the columns are: {there}{did_you_mean(text, schema.names)}"
             ) from None
         columns = columns_of(node)
         elsewhere = query.needs_mapping and set(columns) - set(schema.names)

@@ -316,7 +316,7 @@ class Session:
             numbers = read.numbers(late)
             self.late.append(LateRows(read.source, numbers, behind, window.integer, named))
         if self.reason is None:
-            self.reason = f"late, but a window with {lateness} would take it"
+            self.reason = f"late, but a window with {lateness} would accept it"
 
     def _judge(self, faults: Faults) -> None:
         if self.on_bad == "raise":
@@ -332,7 +332,7 @@ class Session:
         if self.several is not None and several != self.several:
             wanted = "a mapping of sources" if self.several else "one batch"
             raise SchemaError(
-                f"earlier pushes to this {self.query.kind} were {wanted}; push the same form again"
+                f"earlier pushes to this {self.query.kind} were {wanted}; push the same form"
             )
         self.several = several
         return dict(data) if several else {ONLY: data}
@@ -469,7 +469,7 @@ def _too_late(count: int, lateness: str, source: str) -> DataError:
     where = f" of source {source!r}" if source else ""
     return DataError(
         f"{count:,} row{'s' if count != 1 else ''}{where} came too late: the source is out of "
-        f"order, and their panes were already sealed. A window with {lateness} would take "
-        "them; on_bad='skip' (of a Monitor: late='count') counts them and goes on; rank sorts a "
-        "table or the files of a folder or glob, but no iterable"
+        f"order, and their panes were already sealed. A window with {lateness} would accept them; "
+        "on_bad='skip' (of a Monitor, late='count') counts them and continues; rank sorts a table, "
+        "or the files of a folder or glob, but not an iterable"
     )

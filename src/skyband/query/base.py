@@ -11,7 +11,7 @@ from dataclasses import MISSING, Field, dataclass, field, fields
 from functools import partial
 from inspect import Signature, cleandoc, signature
 from types import CodeType, FunctionType, ModuleType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -203,13 +203,13 @@ class Query:
     Args:
         window: A window, such as ``TimeWindow("10 minutes", slide="1 minute")``.
         time: Column with the event time.
-        where: Rows that count: ``"bytes > 9 and host != 'a'"``, or values by column.
-        time_format: How times are written that are text: ``"%d.%m.%Y %H:%M"``, or ``"iso"``.
-        time_unit: What numeric times count since 1970: ``"s"``, ``"ms"``, ``"us"`` or ``"ns"``.
-        algorithm: Name of the algorithm; by default the one that was fastest in measurements.
-        options: Settings that the algorithm itself defines and checks.
+        where: Which rows count: ``"bytes > 9 and host != 'a'"``, or a mapping of columns to values.
+        time_format: How times in a text column are written: ``"%d.%m.%Y %H:%M"``, or ``"iso"``.
+        time_unit: Unit of numeric times since 1970: ``"s"``, ``"ms"``, ``"us"`` or ``"ns"``.
+        algorithm: Name of the algorithm; by default the fastest for the query.
+        options: Further settings, which depend on the algorithm.
 
-    Of a mapping in ``where``, a row has one of the values in each column. Null matches nothing.
+    If ``where`` is a mapping, a row must have one of the values in each column. Null never matches.
     """
 
     kind: ClassVar[str]
@@ -230,7 +230,7 @@ class Query:
     options: Mapping[str, Any] = field(default_factory=dict)
     where: Mapping[str, Wanted | Sequence[Wanted]] | str = field(default_factory=dict)
     time_format: str | None = None
-    time_unit: str | None = None
+    time_unit: Literal["s", "ms", "us", "ns"] | None = None
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -431,7 +431,7 @@ class Query:
     def window_columns(self) -> tuple[str, ...]:
         """The columns that say of which window a row of an answer is; an answer begins with them.
 
-        Its corrections are told apart by the last one, if late rows may correct it.
+        If late rows may correct the window, the last column tells its corrections apart.
         """
         revised = self.window.revise_ticks is not None
         return (*RESERVED[:2], *([REVISION] if revised else []))
@@ -511,8 +511,8 @@ class Query:
     def fingerprint(self) -> str:
         """A digest that equal queries share in every process.
 
-        A function contributes its code, not its name; a setting that has its default nothing, so
-        that a state belongs to its query even when queries get more settings.
+        A function contributes its code, not its name. A setting at its default contributes
+        nothing, so that a state still fits its query when queries get more settings.
         """
         values = {n: v[IDENTITY] if is_function(v) else v for n, v in self.spec().items()}
         for each in fields(self):

@@ -43,7 +43,6 @@ def _check_given(query: Query, spec: Mapping[str, Any], given: Mapping[str, Any]
                 )
         elif not is_function(now) or now[IDENTITY] != was[IDENTITY]:
             raise EngineError(
-                f"{name}= is another function than the snapshot's ({was[FUNCTION]}): its code "
-                "differs. Pass the function that the snapshot was taken with, or start a new "
-                "Monitor"
+                f"{name}= is not the snapshot's function ({was[FUNCTION]}): its code differs. Pass "
+                "the function that the snapshot was taken with, or start a new Monitor"
             )

@@ -153,7 +153,7 @@ class FileSource(LocalSource):
         reader = self._reader(lot, file, row)
         table = self._taken(reader.take_up_to(*upto))
         if table is None or [reader.file, reader.row] != upto:
-            raise EngineError(f"{self.where} {self.path!r} has fewer rows than it had before")
+            raise EngineError(f"{self.where} {self.path!r} has fewer rows than before")
         return table
 
     def origin(self) -> dict[str, pa.Array]:
@@ -240,8 +240,8 @@ class FileSource(LocalSource):
             raise _ReplacedError
         if now is None:
             raise EngineError(
-                f"{self.where} {name!r} cannot be read any more: it is gone; put it back: the job "
-                "goes on where it was"
+                f"{self.where} {name!r} is gone, so it cannot be read to its end; put it back, and "
+                "the job continues where it was"
             )
         raise EngineError(
             f"{self.where} {name!r} has changed since the job began to read it; write new rows to "

@@ -468,7 +468,7 @@ def _stopped(job: Job, reason: str, problem: Exception) -> EngineError:
     if found := told_of_damage(f"{reason}\n{problem}"):
         return damaged(job.checkpoint, found)
     return EngineError(
-        f"the pipeline stopped: {reason}. Fix the cause and start it again: it resumes from "
+        f"the job stopped: {reason}. Fix the cause and start it again: it resumes from "
         f"{job.checkpoint!r}"
     )
 
