@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from skyband.contract.rows import Windows
 from skyband.contract.runs import Runs
 
 
-class PaneByPane:
+class PaneByPane(ABC):
     """A mixin for synopses of one group; ``fold`` calls ``push``, ``seal`` and ``partial``."""
 
     @abstractmethod

@@ -13,8 +13,8 @@ import pyarrow as pa
 from skyband import registry
 from skyband.arrays import Codes, Ints
 from skyband.contract.capabilities import (
-    PaneComparing,
     PaneShrinking,
+    Preparation,
     QuickValidation,
     ReaderFold,
     RowAdmission,
@@ -83,10 +83,10 @@ class PerGroup(Synopsis[Any]):
         self.model.bounds_of_saved = self.bounds_of_saved
         return self.model.saved_runs(runs, sealed)
 
-    def foresee_late_rows(self) -> None:
-        """See ``PaneComparing``."""
-        if isinstance(self.model, PaneComparing):
-            self.model.foresee_late_rows()
+    def prepare(self, stored: bool = False, late: bool = False, positions: bool = False) -> None:
+        """See ``Preparation``."""
+        if isinstance(self.model, Preparation):
+            self.model.prepare(stored, late, positions)
 
     def combine(self, runs: Runs) -> Runs:
         return self.model.combine(runs)

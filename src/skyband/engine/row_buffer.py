@@ -32,10 +32,12 @@ from skyband.data.columns import (
     output_type,
     plain,
 )
+from skyband.data.order import is_sorted
 from skyband.data.row_filter import RowFilter
 from skyband.data.time_axis import TimeAxis
 from skyband.engine.clock import ClockPreview
 from skyband.engine.open_panes import SURELY_FITS
+from skyband.engine.placement import ReadBatch
 from skyband.errors import SchemaError
 
 if TYPE_CHECKING:
@@ -289,7 +291,12 @@ class RowBuffer:
         assert self._plan is not None
         fold, axis = self.fold, self.fold.synopsis.axes.get(_ONLY)
         batch = _batch_of(self._plan.read_as, self._stores, self._held, self.rows)
-        return fold.clock.place_accepted(batch, axis, fold.groups, self._first)
+        ticks = None if axis is None else axis.ticks(batch.column(axis.name))
+        in_order = ticks is None or is_sorted(ticks)
+        read = ReadBatch(_ONLY, batch, ticks, self.rows, None, None, in_order)
+        rows = fold.clock.place_accepted(read, axis, fold.groups, self._first)
+        assert rows is not None
+        return rows
 
     # Undoing -----------------------------------------------------------------------------------
 

@@ -70,8 +70,9 @@ class SketchSynopsis(FrequencySynopsis):
         """How many items a cut leaves: more than a sketch can hold, so that it notices the loss
         even if everything that was cut off has weight 0."""
 
-    def keep_no_rows(self) -> None:
-        self.raw_rows, self.most_known = 0, _STORED * self.capacity
+    def prepare(self, stored: bool = False, late: bool = False, positions: bool = False) -> None:
+        if stored:
+            self.raw_rows, self.most_known = 0, _STORED * self.capacity
 
     # Rows -------------------------------------------------------------------------------------
 
