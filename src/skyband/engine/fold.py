@@ -41,7 +41,7 @@ from skyband.data.ipc import sound_table, table_to_array
 from skyband.data.packing import prefixed, under
 from skyband.engine.clock import TimeClock, clock_for
 from skyband.engine.open_panes import GroupTotals, OpenPanes
-from skyband.engine.per_group import make_synopsis
+from skyband.engine.per_group import make_synopsis, state_of
 from skyband.engine.placement import NEVER
 from skyband.engine.revisions import WindowHistory
 from skyband.panes import Panes
@@ -190,11 +190,13 @@ class Fold:
         self.judge = judge
         """Called with the rows that ``admit`` found bad; raises unless they are to be skipped."""
         self.synopsis = synopsis
-        # What this synopsis can do, asked once: such a question takes longer than a small push.
-        self.admission = synopsis if isinstance(synopsis, RowAdmission) else None
-        self.weight_limit = synopsis if isinstance(synopsis, WeightLimit) else None
-        self.reader_fold = synopsis if isinstance(synopsis, ReaderFold) else None
-        self.answer_fold = synopsis if isinstance(synopsis, AnswerFold) else None
+        state = self.state = state_of(synopsis)
+        """What takes the sealed panes; asked of the synopsis itself is what reads no state."""
+        # What it can do, asked once: such a question takes longer than a small push.
+        self.admission = state if isinstance(state, RowAdmission) else None
+        self.weight_limit = state if isinstance(state, WeightLimit) else None
+        self.reader_fold = state if isinstance(state, ReaderFold) else None
+        self.answer_fold = state if isinstance(state, AnswerFold) else None
         self.groups = groups
         self.panes = self.query.window.panes
         self.clock = clock_for(self.query, queries, sources, idle, joins)
@@ -333,7 +335,7 @@ class Fold:
         self.archive.keep(rest)
         pieces += [] if runs is None else [runs]
         if self._blank is not None:
-            self._corrected = self.synopsis.snapshot()
+            self._corrected = self.state.snapshot()
             self._begin_anew(self._blank)
         bound, self.totals = self.totals.bound, self.clock.totals()
         self.totals.bound = bound
@@ -342,8 +344,8 @@ class Fold:
 
     def _begin_anew(self, state: Saved) -> None:
         """Give the synopsis another state, as a new process would."""
-        self.synopsis.start()
-        self.synopsis.restore(state)
+        self.state.start()
+        self.state.restore(state)
 
     def folded(self, step: Step) -> list[Runs | None]:
         """Fold the sealed panes of a step; this fold's part of the answers of each reader."""
@@ -355,11 +357,11 @@ class Fold:
         self._note_blank()
         if self.reader_fold is not None:
             return self.reader_fold.fold_readers(panes, windows)
-        return [self.synopsis.fold(panes, own) for own in windows]  # it has one reader
+        return [self.state.fold(panes, own) for own in windows]  # it has one reader
 
     def _note_blank(self) -> None:
         if self.archive is not None and self._blank is None and self.synopsis.ready:
-            self._blank = self.synopsis.snapshot()
+            self._blank = self.state.snapshot()
 
     def finished(self, step: Step) -> list[Runs | None]:
         """As ``folded``, with finished rows."""
@@ -468,8 +470,8 @@ class Fold:
             self.group_totals.expire(last)
         if self.groups.names:
             gone = self.groups.release_before(self.clock.oldest_pane(last))
-            if len(gone) and isinstance(self.synopsis, GroupForgetting):
-                self.synopsis.forget(gone)
+            if len(gone) and isinstance(self.state, GroupForgetting):
+                self.state.forget(gone)
 
     def schema(self, reader: int = 0) -> pa.Schema:
         """Columns of a reader's answers."""
@@ -494,20 +496,20 @@ class Fold:
         if self._corrected is not None:
             self._begin_anew(self._corrected)
         elif state is not None:
-            self.synopsis.restore(state)
+            self.state.restore(state)
 
     def stats(self) -> dict[str, int | float]:
         """The synopsis's own counts, and the size of the whole state."""
         held = self.open.nbytes  # first: rows may wait there
         held += self.groups.nbytes + self.totals.runs.nbytes
         held += 0 if self.archive is None else self.archive.nbytes
-        own = self.synopsis.stats() if self.synopsis.ready else {"retained": 0, "state_bytes": 0}
+        own = self.state.stats() if self.synopsis.ready else {"retained": 0, "state_bytes": 0}
         return {**own, "state_bytes": own["state_bytes"] + held}
 
     def snapshot(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
         """Plain values and flat arrays."""
         arrays = prefixed("open/", self.open.state())
-        arrays |= prefixed("synopsis/", self.synopsis.snapshot())
+        arrays |= prefixed("synopsis/", self.state.snapshot())
         arrays |= prefixed("groups/", self.groups.state())
         arrays |= {"totals": np.frombuffer(self.totals.runs.pack(), np.uint8)}
         if self.archive is not None:
@@ -572,7 +574,7 @@ class Fold:
                 require(array.max(initial=-1) < self.groups.bound, "a group that is not there")
             elif kind in _PANES and array.dtype == np.int64:
                 check_sealed(array.ravel(), self.synopsis.bounds_of_saved)
-        self.synopsis.restore(arrays)
+        self.state.restore(arrays)
 
     def without(self, gone: Sequence[int]) -> None:
         """Drop some readers; the others go on with the same synopsis."""

@@ -96,7 +96,8 @@ class Totals:
         keys = np.array(sorted(weights))
         sums = [0, *accumulate(weights[key] for key in keys.tolist())]
         begins = keys.searchsorted(self._first_with(keys)).tolist()
-        return max(total - sums[low] for total, low in zip(sums[1:], begins, strict=True))
+        most: int = max(total - sums[low] for total, low in zip(sums[1:], begins, strict=True))
+        return most
 
     def _keys(self, runs: Runs) -> Ints:
         """The key of each run: its pane, as all groups have the same windows."""

@@ -407,8 +407,8 @@ class Session:
 
     def check(self) -> None:
         """Assert every invariant; only tests call it."""
-        if self.synopsis.ready:
-            self.synopsis._check()
+        if self.fold is not None and self.synopsis.ready:
+            self.fold.state._check()
 
     def stats(self, name: Name) -> dict[str, int | float]:
         """Rows read and left out, windows answered, state size and operation counts.

@@ -391,8 +391,8 @@ class Bucket:
             self._write_parts(stored, fold, fold.synopsis)
         else:
             self._drop_expired(stored)
-            if isinstance(fold.synopsis, PaneShrinking) and not self.plan.revises:
-                self._shrink(stored, fold, fold.synopsis)
+            if isinstance(fold.state, PaneShrinking) and not self.plan.revises:
+                self._shrink(stored, fold, fold.state)
         if step is not None and any(map(len, step.windows)):
             self._answer(stored, fold, step, parts)
 
