@@ -17,18 +17,6 @@ import sys
 from collections.abc import Iterable
 from types import TracebackType
 
-__all__ = [
-    "DataError",
-    "EngineError",
-    "QueryError",
-    "SchemaError",
-    "SkybandError",
-    "SkybandWarning",
-    "did_you_mean",
-    "how_to_install",
-]
-
-
 _OWN = ("skyband", "pyarrow", "numba")
 """The packages whose lines tell a user nothing about a mistake."""
 

@@ -20,20 +20,6 @@ from skyband.errors import QueryError
 from skyband.local_days import DAY, LocalDays
 from skyband.panes import ArrivalPanes, ComparedPanes, DecayPanes, LandmarkPanes, Panes, SidePanes
 
-__all__ = [
-    "CountWindow",
-    "DecayWindow",
-    "Duration",
-    "EventWindow",
-    "LandmarkWindow",
-    "Panes",
-    "SideWindows",
-    "TimeWindow",
-    "Window",
-    "duration_text",
-    "parse_duration",
-]
-
 # Durations, written as in Spark: ``"10 minutes"``, ``"90 s"``, ``"250 ms"`` ----------------------
 
 
@@ -268,10 +254,6 @@ class TimeWindow(EventWindow):
     offset: Duration = 0
     zone: str | None = None
     revise: Duration | None = None
-    panes: Panes = field(init=False, repr=False, compare=False)
-    lateness_ticks: int = field(init=False, repr=False, compare=False)
-    revise_ticks: int | None = field(init=False, repr=False, compare=False)
-    integer: bool = field(init=False, repr=False, compare=False)
 
     sort: ClassVar[str] = "sized"
 
@@ -406,8 +388,6 @@ class DecayWindow(EventWindow):
     offset: Duration = 0
     revise: InitVar[Duration | None] = None
     panes: DecayPanes = field(init=False, repr=False, compare=False)
-    lateness_ticks: int = field(init=False, repr=False, compare=False)
-    integer: bool = field(init=False, repr=False, compare=False)
 
     sort: ClassVar[str] = "decay"
 
@@ -446,8 +426,6 @@ class LandmarkWindow(EventWindow):
     offset: Duration = 0
     revise: InitVar[Duration | None] = None
     panes: LandmarkPanes = field(init=False, repr=False, compare=False)
-    lateness_ticks: int = field(init=False, repr=False, compare=False)
-    integer: bool = field(init=False, repr=False, compare=False)
 
     sort: ClassVar[str] = "landmark"
 

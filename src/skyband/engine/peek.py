@@ -52,7 +52,7 @@ def position(fold: Fold | None, place: int, id_: Any, group: Any) -> Position | 
     """The position of an id in its group over the window that ``peek`` reads; None if not live."""
     fold = _started(fold)
     reader = fold.readers[place]
-    ranking = fold.synopsis
+    ranking = fold.state
     if not isinstance(ranking, IdRanking):
         raise _no_positions(reader)
     _refuse_unsealed(fold)
@@ -138,7 +138,7 @@ def _finished(fold: Fold, reader: Reader, windows: Windows) -> Runs | None:
     pieces = []
     edges = zip(windows.first.tolist(), windows.end.tolist(), groups, strict=True)
     for number, (first, end, group) in enumerate(edges):
-        piece = fold.synopsis.partial(first, end, group)
+        piece = fold.state.partial(first, end, group)
         if len(piece):
             pieces.append(piece.stamped(np.full(len(piece), number)))
     if not pieces:
