@@ -59,8 +59,8 @@ def serve(
     run.require_packages()
     say_in_any_case()
     if job is not None:
-        found = load_job(job, engine.value if engine else None, default="local")
-        run.serve_job(found, host, port, tuple(name or ()), started)
+        parsed = load_job(job, engine.value if engine else None, default="local")
+        run.serve_job(parsed, host, port, tuple(name or ()), started)
         return
     say("The demo: a network's flows, half a minute of them every half second. Ctrl-C ends it.")
     stream = demo_stream(seed)
