@@ -23,7 +23,7 @@ from skyband.window import CountWindow
 
 _SLACK = 2048
 """The most reports that may accumulate beyond twice what the last sweep left: so many that the
-fixed cost of a sweep is spread over them, and few enough to take less than a quarter of a megabyte."""
+fixed cost of a sweep is spread over them, and few enough to take less than 250 kB."""
 _SHARE, _LEAST = 4, 64
 """Over a count window it is this part of the window, but at least so many: small windows need less
 state than ``sla`` would."""
