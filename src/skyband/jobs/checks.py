@@ -54,7 +54,7 @@ def job_checks(job: Job) -> list[Check]:
 
 def _check_name(name: str) -> None:
     if not name.strip():
-        raise QueryError("name is empty; give the job a name, after which its files are named")
+        raise QueryError("name is empty; give the job a name, which its files and metrics carry")
 
 
 def _check_ahead(ahead: str) -> None:
