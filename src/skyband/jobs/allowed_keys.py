@@ -36,9 +36,7 @@ _PERMISSIVE = "permissive"
 
 def _not_empty(name: str, text: str) -> None:
     if not text.strip():
-        raise QueryError(
-            f"{name} is empty; give one: the job's files and metrics are named after it"
-        )
+        raise QueryError(f"{name} is empty; give the job a name, after which its files are named")
 
 
 def _ahead(name: str, text: str) -> None:
@@ -167,7 +165,9 @@ def _format(known: tuple[str, ...]) -> SectionCheck:
 def _messages(where: str, source: JobSection) -> None:
     form = source["format"] or "json"
     if form == "json" and not (source["schema"] or "").strip():
-        raise QueryError(f"{where} JSON values need schema, for example 'ts timestamp, id string'")
+        raise QueryError(
+            f"{where} JSON values need a schema, for example 'ts timestamp, id string'"
+        )
     if form == "avro":
         _check_avro(where, source["avro_schema"])
 
@@ -222,12 +222,14 @@ def _readers(where: str, source: JobSection) -> None:
         because = "columns are SQL" if source["columns"] else f"not {source['format']!r}"
         raise QueryError(
             f"{where} reader 'workers' reads Parquet, Arrow IPC, CSV and JSON ({because}); "
-            "leave it out"
+            "leave out reader"
         )
     if source.kind == "files" and source["format"] in ("ipc", "arrow"):
         raise QueryError(f"{where} Spark has no reader for Arrow IPC; leave out reader and columns")
     if source.settings.get("storage") or source["storage_env"]:
-        raise QueryError(f"{where} storage is for files that workers read; see [spark]")
+        raise QueryError(
+            f"{where} storage is for files that workers read; for Spark's reader, use [spark]"
+        )
 
 
 def _parse_mode(where: str, source: JobSection) -> None:
@@ -235,7 +237,7 @@ def _parse_mode(where: str, source: JobSection) -> None:
     if mode is not None and str(mode).lower() != _PERMISSIVE:
         raise QueryError(
             f"{where} options.mode {mode!r} hides records that cannot be read; leave it out and "
-            "use on_bad and [dead_letters] to say what happens to them"
+            "decide with on_bad and [dead_letters] what happens to them"
         )
 
 

@@ -59,13 +59,13 @@ def _check_trigger(job: Job) -> None:
     if once and "every" in job.trigger:
         raise QueryError("[trigger] has both every and once; give either every or once")
     if job.trigger.get("close") and not once:
-        raise QueryError("[trigger] close = true closes a finite job; give once = true with it")
+        raise QueryError("[trigger] close = true closes a finite job; give once = true, too")
 
 
 def _check_late(job: Job) -> None:
     if job.late == "letters" and job.dead_letters is None:
         raise QueryError(
-            "late = 'letters' writes late rows to [dead_letters], which is missing; give it, or "
+            "late = 'letters' writes late rows to [dead_letters], which is missing; add it, or "
             "leave out late"
         )
 
@@ -94,20 +94,18 @@ def _check_sink(job: Job, query: str) -> None:
     if sink.kind == "files" and letters is not None and letters["path"] == sink["path"]:
         raise QueryError(f"[dead_letters] has the same path as {where}; give it a different folder")
     if sink.kind == "table" and job.engine == "local":
-        raise QueryError(f"{where} of kind 'table' is written by Spark: use engine = 'spark'")
+        raise QueryError(f"{where} of kind 'table' is written by Spark; use engine = 'spark'")
     if sink.kind == "table" and sink["current"] and job.changes:
-        raise QueryError(
-            f"{where} current keeps one whole window, so changes = true does not fit it"
-        )
+        raise QueryError(f"{where} current keeps one whole window; leave out current, or changes")
     for at, section in ((where, sink), ("[dead_letters]", letters)):
         if job.engine == "local" and section is not None and section["writer"] == "spark":
-            raise QueryError(f"{at} writer 'spark' needs engine = 'spark'; leave it out")
+            raise QueryError(f"{at} writer 'spark' needs engine = 'spark'; leave out writer")
     if sink.kind == "kafka" and job.revises(query):
         for key in ("key", "writer"):
             if sink[key] not in (None, "skyband"):
                 raise QueryError(
-                    f"{where} {key} does not fit windows that are corrected (revise): each is one "
-                    f"message under a key of its own; leave out {key}"
+                    f"{where} {key} does not go with windows that are corrected (revise), because "
+                    f"each is one message under a key of its own; leave out {key}"
                 )
     if sink.kind in ("postgres", "table"):
         for other, earlier in job.sinks.items():
@@ -165,7 +163,7 @@ def _check_local(what: str, folder: str) -> None:
     if not there.is_dir():
         raise EngineError(f"{what} {folder!r}: {str(there)!r} is a file; give a folder")
     if not os.access(there, os.W_OK | os.X_OK):
-        raise EngineError(f"{what} {folder!r}: nothing may be written to {str(there)!r}")
+        raise EngineError(f"{what} {folder!r}: no permission to write to {str(there)!r}")
 
 
 def _check_there(job: Job, table: str, source: JobSection) -> None:
@@ -195,7 +193,9 @@ def waits_for(job: Job) -> list[str]:
             try:
                 paths_of(path)
             except SchemaError as problem:
-                lines.append(f"[{source_table(name)}] path: {problem}; the job waits for files")
+                lines.append(
+                    f"[{source_table(name)}] path: {problem}; the job waits until there are some"
+                )
     return lines
 
 
@@ -244,7 +244,7 @@ def _check_writable(where: str, sink: JobSection) -> None:
 def _check_spark_source(where: str, source: JobSection) -> None:
     """Raise QueryError for what only a local job, or only Spark, can read."""
     if source.kind == "http":
-        raise QueryError(f"{where} of kind 'http' is for local jobs: use engine = 'local'")
+        raise QueryError(f"{where} of kind 'http' is for local jobs; use engine = 'local'")
     if not (source.by_workers and source["schema"]):
         return
     try:

@@ -54,7 +54,7 @@ class RequestProblem(Exception):  # noqa: N818
 def busy() -> RequestProblem:
     """The engine has too much to do."""
     return RequestProblem(
-        429, "the engine is behind; send this again after a moment", {"Retry-After": "1"}
+        429, "the engine is behind; send this again in a moment", {"Retry-After": "1"}
     )
 
 
@@ -139,7 +139,7 @@ class RowsEndpoint:
             known = ", ".join(CONTENT_TYPES)
             said = "send the body without Content-Encoding" if encoded else f"use one of {known}"
             raise RequestProblem(
-                415, f"this content type is not taken; {said}", {"Accept-Post": known}
+                415, f"this content type is not supported; {said}", {"Accept-Post": known}
             )
         return CONTENT_TYPES[given]
 
@@ -217,7 +217,7 @@ def known_query(service: Page, request: Request) -> str:
     name = str(request.path_params["name"])
     if name not in service.queries:
         known = ", ".join(service.queries)
-        raise RequestProblem(404, f"there is no query of this name; there are {known}")
+        raise RequestProblem(404, f"there is no query of this name; choose from {known}")
     return name
 
 
@@ -245,7 +245,7 @@ class BetweenWindows:
         """Where an id stands now, also beyond the best k."""
         name, given = known_query(self.service, request), request.query_params
         if "id" not in given:
-            raise RequestProblem(400, "say of which id, for example ?id=a")
+            raise RequestProblem(400, "give the id, for example ?id=a")
 
         def question(monitor: Monitor) -> Any:
             board = monitor.board

@@ -84,8 +84,8 @@ class Page:
     def ask(self, question: Callable[[Monitor], Any]) -> Future[Any]:
         """Have a question answered between batches; raises EngineError where nothing can be."""
         raise EngineError(
-            "these answers were computed elsewhere; between windows only a job that skyband serve "
-            "runs on the local engine can be asked"
+            "these answers were computed elsewhere; between windows, only a job that skyband serve "
+            "runs on the local engine can answer"
         )
 
     def columns(self, name: str) -> pa.Schema:
@@ -265,7 +265,7 @@ _KINDS: dict[str, tuple[str, str]] = {
     **{name: ("gauge", text) for name, text in _GAUGES.items()},
     "source_rows": ("counter", "Rows that a source has sent"),
     "seen_seconds": ("gauge", "The greatest event time of a source, in seconds since 1970"),
-    "watermark_seconds": ("gauge", "The time up to which all sources have come, since 1970"),
+    "watermark_seconds": ("gauge", "The time that all sources have reached, in seconds since 1970"),
     "answers": ("counter", "Answers of all queries"),
     "waiting_requests": ("gauge", "Requests that wait for the engine"),
     "waiting_bytes": ("gauge", "Bytes of the requests that wait for the engine"),

@@ -58,7 +58,6 @@ from skyband.spark.sessions import (
     require_packages,
     start_session,
 )
-from skyband.spark.watermarks import PlannedWatermarks
 
 log = logging.getLogger("skyband.jobs")
 
@@ -265,7 +264,7 @@ def _bound(
     late = None
     if job.late == "letters":
         folder = f"{job.checkpoint}/answers"
-        late = PlannedWatermarks(folder if "://" in folder else str(Path(folder).absolute()))
+        late = folder if "://" in folder else str(Path(folder).absolute())
     board = replace(board, plans=plans, closing=read_closing(job.checkpoint), late=late)
     return board, frames, carried
 
@@ -444,7 +443,7 @@ def _stopped(job: Job, reason: str, problem: Exception) -> EngineError:
     if line := told_of_damage(f"{reason}\n{problem}"):
         return damaged(job.checkpoint, line)
     return EngineError(
-        f"the pipeline stopped: {reason}. Fix the cause and start it again: it resumes from "
+        f"the job stopped: {reason}. Fix the cause and start it again: it resumes from "
         f"{job.checkpoint!r}"
     )
 
