@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -58,7 +58,7 @@ class Cluster:
 
 
 @contextmanager
-def standalone(logs: Path, workers: int = 2, **settings: str) -> Iterator[Cluster]:
+def standalone(logs: Path, settings: Mapping[str, str], workers: int = 2) -> Iterator[Cluster]:
     """A cluster with some workers of one core each; ``settings`` are environment variables."""
     import pyspark
 
@@ -69,7 +69,7 @@ def standalone(logs: Path, workers: int = 2, **settings: str) -> Iterator[Cluste
         "SPARK_WORKER_DIR": str(logs),
         "PYSPARK_PYTHON": sys.executable,
     }
-    environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"} | own | settings
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"} | own | dict(settings)
     cluster = Cluster(home, environment, logs)
     try:
         port = free_port()

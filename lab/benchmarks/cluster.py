@@ -49,7 +49,7 @@ SPECULATION = {
 def run(scale: float, progress: Progress) -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         home = Path(folder)
-        with standalone(home, PYTHONPATH=str(Path(sb.__file__).parents[1])) as cluster:
+        with standalone(home, {"PYTHONPATH": str(Path(sb.__file__).parents[1])}) as cluster:
             return list(Bench(cluster, home, scale, progress).run())
 
 

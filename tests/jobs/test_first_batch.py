@@ -120,8 +120,8 @@ def test_a_checkpoint_keeps_its_shards(tmp_path: Path, several: bool) -> None:
     claim.confirm()
     told = job(tmp_path)
     assert sharded(told).shards == 3
-    assert job_split(told).why == "as its checkpoint was started"
-    assert "1 bucket(s) x 3 shard(s), as its checkpoint was started" in explain(told)
+    assert job_split(told).why == "as when its checkpoint was started"
+    assert "1 bucket(s) x 3 shard(s), as when its checkpoint was started" in explain(told)
 
 
 def test_what_is_small_is_not_read(tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         "SPARK_DAEMON_JAVA_OPTS": spark_session.java_options(),
         "SPARK_LAUNCHER_OPTS": spark_session.QUICK,
     }
-    with standalone(tmp_path_factory.mktemp("cluster"), **settings) as made:
+    with standalone(tmp_path_factory.mktemp("cluster"), settings) as made:
         yield made
 
 

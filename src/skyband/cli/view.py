@@ -88,16 +88,8 @@ def answer_table(
     )
     shown = table.slice(0, rows) if rows is not None else table
     cells = {n: [_near(v, answer) for v in shown[n].to_pylist()] for n in names}
-    heads = {name: head_of(query, name) for name in names}
-    natural = {n: max(map(cell_len, [heads[n], *cells[n]])) for n in names}
-    kinds = {name: table.schema.field(name).type for name in names}
-    firm = {name for name, kind in kinds.items() if is_firm(kind)}
-    first = {"rank", *query.groups, *query.key, *([] if measure is None else [measure])}
-    widths, bar = fitted(natural, firm, first, measure is not None, width)
     drawn.add_column("", width=_MARK)
-    for name in widths:
-        side: Any = "right" if is_number_type(kinds[name]) else "left"
-        drawn.add_column(heads[name], justify=side, no_wrap=True, width=widths[name])
+    fit, bar = add_columns(drawn, cells, table.schema, query, width, measure is not None)
     if bar:
         drawn.add_column("", width=bar)
     marks = _marks(answer, query)
@@ -105,22 +97,49 @@ def answer_table(
     tops = _tops(values, query, measure)
     for i, row in enumerate(values):
         mark = marks.get(_identity(row, query, names), Text("·", style="dim"))
-        line = [mark, *(Text(cells[name][i], _style(name, measure)) for name in widths)]
+        line = [mark, *(Text(cells[name][i], _style(name, measure)) for name in fit)]
         if bar and measure is not None:
             line.append(Text(_bar(row[measure], tops[_group(row, query)], bar), style="cyan"))
         drawn.add_row(*line)
-    left_out = [heads[name] for name in names if name not in widths]
+    left_out = [head_of(query, name) for name in names if name not in fit]
     drawn.caption = _caption(answer, query, table.num_rows - shown.num_rows, left_out)
     return drawn
 
 
-def is_firm(kind: pa.DataType) -> bool:
-    """Whether values are shown in full, as numbers and times are, or may be cut, as texts may."""
-    return is_number_type(kind) or bool(pa.types.is_temporal(kind))
+def add_columns(
+    drawn: Table,
+    cells: Mapping[str, Sequence[str]],
+    schema: pa.Schema,
+    query: Query | None,
+    room: int,
+    bar: bool = False,
+    overflow: Any = "ellipsis",
+) -> tuple[list[str], int]:
+    """Add the columns that fit to a table: their names, and the width of the bar.
+
+    Texts may be cut or folded; numbers and times are shown in full.
+    """
+    natural = {n: max(map(cell_len, [head_of(query, n), *cells[n]])) for n in cells}
+    kinds = {name: schema.field(name).type for name in cells}
+    firm = {n for n, k in kinds.items() if is_number_type(k) or pa.types.is_temporal(k)}
+    first: set[str | None] = {"rank"}
+    if query is not None:
+        first |= {*query.groups, *query.key, query.ranked_by}
+    widths, bar_width = _fitted(natural, firm, first, bar, room)
+    for name, width in widths.items():
+        side: Any = "right" if is_number_type(kinds[name]) else "left"
+        drawn.add_column(
+            head_of(query, name),
+            justify=side,
+            no_wrap=overflow != "fold",
+            overflow=overflow,
+            width=width,
+        )
+    return list(widths), bar_width
 
 
-def fitted(
-    natural: dict[str, int], firm: set[str], first: set[str], bar: bool, room: int
+def _fitted(
+    natural: dict[str, int], firm: set[str], first: set[str | None], bar: bool, room: int
 ) -> tuple[dict[str, int], int]:
     """The widths of the columns that fit, and that of the bar, which is the first to shrink.
 
@@ -163,8 +182,8 @@ def _counts(answer: Answer) -> str:
     """How many rows entered, left and moved since the window before."""
     kinds = answer.changes["change"].to_pylist()
     words = (("enter", "in"), ("leave", "out"), ("move", "moved"))
-    found = [f"{kinds.count(kind)} {word}" for kind, word in words if kind in kinds]
-    return ", ".join(found) or "no change"
+    counts = [f"{kinds.count(kind)} {word}" for kind, word in words if kind in kinds]
+    return ", ".join(counts) or "no change"
 
 
 def change_lines(answer: Answer, query: Query) -> list[Text]:
@@ -188,7 +207,7 @@ def change_lines(answer: Answer, query: Query) -> list[Text]:
 
 def _marks(answer: Answer, query: Query) -> dict[tuple[Any, ...], Text]:
     """The mark of each row of the answer that is new or has moved."""
-    found = {}
+    marks = {}
     changes = answer.changes
     names = [n for n in changes.column_names if n not in ("change", "from_rank", "to_rank")]
     for row in changes.to_pylist():
@@ -200,8 +219,8 @@ def _marks(answer: Answer, query: Query) -> dict[tuple[Any, ...], Text]:
             steps = row["from_rank"] - row["to_rank"]
             mark = Text(f"▲{steps}", "green") if steps > 0 else Text(f"▼{-steps}", "red")
         place = (row["to_rank"],) if _by_rank(query) else tuple(_hashable(row[n]) for n in names)
-        found[_group(row, query) + place] = mark
-    return found
+        marks[_group(row, query) + place] = mark
+    return marks
 
 
 def _by_rank(query: Query) -> bool:

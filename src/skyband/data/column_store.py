@@ -151,13 +151,6 @@ class ColumnStore:
         if isinstance(self._cells, _Heap):
             self.gather(np.arange(self._length)).validate(full=True)  # is text valid?
 
-    @classmethod
-    def from_state(cls, kind: pa.DataType, state: Saved) -> ColumnStore:
-        """Rebuild a store from its `state()`."""
-        store = cls(kind)
-        store.restore(state)
-        return store
-
     def _write(self, slots: Slots, count: int, arr: Any, positions: Positions | None) -> None:
         if output_type(arr.type) != self.type:
             raise SchemaError(

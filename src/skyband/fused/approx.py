@@ -53,8 +53,6 @@ class EaaApprox(Eaa):
     """
 
     exact = False
-    usual_slack = 64
-    """A quarter of EAA's, because fewer reports are left after a sweep."""
     saved_arrays = (*Eaa.saved_arrays, "lost_pane", "lost_best")
     saved_forms: ClassVar[Forms] = {
         **Eaa.saved_forms,

@@ -413,10 +413,10 @@ class FusedSynopsis(Synopsis[FusedTopK]):
             if self.counting
             else f"time {shown(self._times(part['tie'][[row]]), 0)}"
         )
-        single = "; raise that, or make one value of them with repeats='max', 'latest' or 'mean'"
+        single = "; raise recurrences, or make them one with repeats='max', 'latest' or 'mean'"
         return (
-            f"column {self.query.id!r}: the object {name!r} reports too often in the stream "
-            f"{self.query.streams[int(part['stream'][row])]!r} at {when}: a window may hold at "
+            f"column {self.query.id!r}: the object {name!r} has too many reports in the stream "
+            f"{self.query.streams[int(part['stream'][row])]!r} at {when}: a window may have at "
             f"most recurrences={self.query.recurrences} of its reports"
             f"{single if self.query.repeats == 'sum' else ''}"
         )

@@ -19,6 +19,14 @@ from skyband.fused.kernels.sweep import best_values, compact, dominated, instanc
 from skyband.fused.live_reports import NEVER, LiveReports, is_text
 from skyband.fused.sketches import SelfJoin
 from skyband.query.fused import FusedTopK
+from skyband.window import CountWindow
+
+_SLACK = 2048
+"""The most reports that may accumulate beyond twice what the last sweep left: so many that the
+fixed cost of a sweep is spread over them, and few enough to take less than 250 kB."""
+_SHARE, _LEAST = 4, 64
+"""Over a count window it is this part of the window, but at least so many: small windows need less
+state than ``sla`` would."""
 
 
 class Eaa(LiveReports, FusedSynopsis):
@@ -47,14 +55,12 @@ class Eaa(LiveReports, FusedSynopsis):
 
     saved_arrays: ClassVar[tuple[str, ...]] = ("swept", "first", "instances_swept", "reports_swept")
     saved_forms: ClassVar[Forms] = {"swept": Form(1, 0, 1 << 40)}
-    usual_slack: ClassVar[int] = 256
-    """Reports that may accumulate beyond twice what the last sweep left: few enough that a window
-    of a thousand reports needs less than ``sla`` would, many enough to spread the cost of a call.
-    """
 
     def __init__(self, query: FusedTopK) -> None:
         super().__init__(query)
-        self.slack = integer_option(query.options, "slack", self.usual_slack, 0)
+        window = query.window
+        part = window.size // _SHARE if isinstance(window, CountWindow) else _SLACK
+        self.slack = integer_option(query.options, "slack", min(_SLACK, max(_LEAST, part)), 0)
         self.swept = 0
         """Reports right after the last sweep."""
         self.instances_swept = 0
