@@ -261,7 +261,7 @@ LINES = 'host = "x"\nport = 1\nschema = "ts timestamp, id string, n string"'
     ("source", "line", "said"),
     [
         ('kind = "http"\nschema = "ts timestamp, id int"', "[queries", "column 'n' is missing"),
-        ('kind = "http"\nschema = "ts time, id int"', "schema =", "ts has the type 'time'"),
+        ('kind = "http"\nschema = "ts time, id int"', "schema =", "ts has type 'time'"),
         (f'kind = "kafka"\n{RECORDS}', "time =", "time column 'ts' holds integers"),
         (f'kind = "kafka"\n{RECORDS}\nstarting = "now"', "starting", "earliest or latest"),
         (f'kind = "socket"\n{LINES}', "score =", "score column 'n' has type string"),

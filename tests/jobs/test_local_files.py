@@ -196,7 +196,9 @@ def test_text_that_is_written_otherwise(tmp_path: Path, form: dict[str, str], na
     (file,) = (tmp_path / "letters").glob("*.json")
     reasons = [json.loads(line)["reason"] for line in file.read_text().splitlines()]
     assert ["not a CSV record" in each for each in reasons] == [True, False]
-    assert ("out of range" if "unit" in form else "no time of the format '%d.%m.%Y'") in reasons[1]
+    assert ("out of range" if "unit" in form else "not a time of the format '%d.%m.%Y'") in reasons[
+        1
+    ]
 
 
 @pytest.mark.parametrize("delimiter", ["", ";;", '"'])

@@ -125,7 +125,7 @@ class TestRefused:
             ({"source": {"path": "wasb://box/x"}}, 'not wasb:.*reader="spark"'),
             ({"source": {"options": {"mergeSchema": True}}}, "no option 'mergeSchema'"),
             ({"source": {"columns": {"ts": 3}}}, "columns.ts must be an SQL expression"),
-            ({"source": SOCKET}, "JSON values need schema"),
+            ({"source": SOCKET}, "JSON values need a schema"),
             ({"source": SOCKET | {"port": 0, "schema": "ts bigint"}}, "port must be from 1"),
             ({"source": SOCKET | {"format": "yaml"}}, "format must be one of json, avro, text"),
             ({"source": SOCKET | {"format": "avro"}}, "needs avro_schema"),

@@ -184,7 +184,7 @@ class TestClaim:
         with pytest.raises(sb.EngineError, match="another version of Skyband"):
             self.claim(tmp_path)
         (tmp_path / "skyband.json").rename(tmp_path / "other")
-        with pytest.raises(sb.EngineError, match="not the checkpoint of a Skyband pipeline"):
+        with pytest.raises(sb.EngineError, match="not the checkpoint of a Skyband job"):
             self.claim(tmp_path)
 
 

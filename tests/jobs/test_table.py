@@ -143,7 +143,7 @@ JOB: dict[str, Any] = {
         ({"table": "a; drop table b"}, {}, "table must be a plain name"),
         ({"table": "t", "format": "parquet x"}, {}, "format must be the name of a format"),
         ({"table": "t"}, {"engine": "local"}, "written by Spark"),
-        ({"table": "t", "current": True}, {"changes": True}, "changes = true does not fit"),
+        ({"table": "t", "current": True}, {"changes": True}, "leave out current, or changes"),
     ],
 )
 def test_refused(sink: dict[str, Any], more: dict[str, Any], message: str) -> None:

@@ -1,4 +1,4 @@
-"""One command per query, built from the query's own fields."""
+"""One command per query, built from the query's own fields; and those of statements in SQL."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from skyband import registry
 from skyband.cli.explain import (
@@ -27,7 +26,6 @@ from skyband.cli.explain import (
     say_unmatched,
 )
 from skyband.cli.fields import (
-    algorithms_of,
     field_parameters,
     mapping_of,
     query_of,
@@ -82,6 +80,7 @@ def common_parameters(kind: type[Query]) -> list[inspect.Parameter]:
         window | {"hidden": not registry.algorithms(kind.kind, sort)}
         for sort in ("decay", "landmark")
     )  # a hidden option says why it cannot be used
+    algorithms = ", ".join(registry.algorithms(kind.kind))
     run = {"rich_help_panel": _RUN}
     out = {"rich_help_panel": _OUTPUT}
     share = _option(
@@ -95,50 +94,50 @@ def common_parameters(kind: type[Query]) -> list[inspect.Parameter]:
     )
     return [
         _option("window", text, None, "--window", "-w", **window,
-                help="Length of time, such as '10 minutes'; an integer for an integer column."
+                help="Length in time, such as '10 minutes'; an integer over integer times."
                      + (" Or one per side: 'trades=1 hour,risks=1 day'." if sides else "")),
         _option("count", number, None, "--count", "-c", **window,
                 help="Length in rows, instead of --window."),
         _option("half_life", text, None, "--half-life", **decay,
-                help="Instead of --window: all rows, each weighing half after this time."),
+                help="Instead of --window: all rows; the weight of each halves in this time."),
         _option("since", text, None, "--since", **landmark,
-                help="Instead of --window: all rows from this moment, or from the 'first' row."),
+                help="Instead of --window: all rows from this time on, or from the 'first' row."),
         _option("slide", text, None, "--slide", "-s", **window,
                 help="How often the window is answered. Default: its length."),
         _option("lateness", text, None, "--lateness", **window,
-                help="How far a row may be behind the latest one."),
+                help="How far a row may lag behind the latest one."),
         _option("revise", text, None, "--revise", **window,
                 help="How much later a row may be and still correct answers."),
         _option("offset", text, None, "--offset", **window,
-                help="Shift of all windows, such as '15 minutes' past the hour."),
+                help="Shift all windows, for example to '15 minutes' past the hour."),
         _option("zone", text, None, "--zone", **window,
-                help="Windows of whole days end at midnight here, such as 'Europe/Berlin'."),
+                help="Time zone, such as 'Europe/Berlin', whose midnights end windows of days."),
         _option("format", Format | None, None, "--format", "-f", **out, show_default=False,
-                help="Default: from the file extension of --output, otherwise table."),
+                help="Output format. Default: by the extension of --output, otherwise table."),
         _option("output", Path | None, None, "--output", "-o", **out, show_default=False,
                 help="File to write to."),
         _option("watch", bool, False, "--watch", **out, show_default=False,
-                help="Show answers as they come: as a live table, or as lines of json or csv."),
+                help="Show answers as windows end: as a live table, or as lines of json or csv."),
         _option("pace", float, 0.2, "--pace", **out, min=0,
-                help="Least number of seconds between two answers of the live table."),
+                help="Seconds between two updates of the live table, at least."),
         _option("serve", bool, False, "--serve", **out, show_default=False,
                 help="Show answers in a browser, at the address that is printed."),
         _option("serve_port", int, 8470, "--serve-port", **out, min=0, max=65_535,
-                help="Port of --serve; 0 takes a free one."),
+                help="Port of --serve; 0 picks a free one."),
         *([share] if kind is HeavyHitters else []),
         _option("plot", Path | None, None, "--plot", **out, show_default=False, metavar="FILE",
-                help="Draw the answers into this PNG, SVG or PDF file, too."),
+                help="Also draw the answers, into this PNG, SVG or PDF file."),
         _option("plot_as", text, None, "--plot-as", **out, show_default=False, metavar="PICTURE",
-                help="bump, bars, totals, skyline or timeline. Default: the one for the query."),
+                help="bump, bars, totals, skyline or timeline. Default: what suits the query."),
         _option("changes", bool, False, "--changes", **out, show_default=False,
-                help="Show what entered, left or moved, instead of the answers."),
+                help="Show what entered, left or moved instead of the answers."),
         _option("alerts", list[str] | None, None, *_alert_flags(kind), **out, metavar="WORDS",
                 show_default=False,
                 help="Show only these changes, with their rows: enter, leave or move."),
         _option("limit", number, None, "--limit", **out, min=1, show_default=False,
                 help="Stop after this many windows."),
         _option("algorithm", text, None, "--algorithm", **run, show_default=False,
-                help=f"One of: {algorithms_of(kind)}. Default: the best one for the query."),
+                help=f"One of: {algorithms}. Default: the fastest for the query."),
         _option("option", list[str] | None, None, "--option", metavar="NAME=VALUE", **run,
                 show_default=False, help="A setting of the algorithm; may be repeated."),
         _option("on_bad", OnBad, OnBad.raise_, "--on-bad", **run,
@@ -146,7 +145,7 @@ def common_parameters(kind: type[Query]) -> list[inspect.Parameter]:
         _option("engine", Engine, Engine.local, "--engine", **run,
                 help="Run in this process, or on Spark."),
         _option("delimiter", text, None, "--delimiter", **run, show_default=False,
-                help="What separates the fields of CSV, such as ';'. Default: a comma."),
+                help="Character between the fields of CSV, such as ';'. Default: a comma."),
         _option("threads", number, None, "--threads", **run, show_default=False,
                 help="Threads that read and summarise. Default: all cores of this process."),
         _option("master", text, None, "--master", **run, show_default=False,
@@ -164,7 +163,8 @@ def help_of(kind: type[Query]) -> str:
     said = inspect.getdoc(kind) or ""
     first, _, rest = said.partition(">>>")[0].strip().partition("\n\n")
     rest = rest.partition("\n\n")[2] if rest.startswith("Args:") else rest
-    rest = in_flags(rest, [each.name for each in fields(kind)])
+    plain = rest.partition("\n\n")[0]  # what comes then is for Python
+    rest = in_flags(plain, [each.name for each in fields(kind)])
     return f"{first.replace('``', '`')}\n\n{rest}".strip()
 
 
@@ -201,24 +201,25 @@ def add_verb(app: typer.Typer, kind: type[Query]) -> None:
 
 
 def _run(kind: type[Query], given: dict[str, Any]) -> None:
-    from skyband.cli.output import Picture, format_of, refuse_with_serve
+    from skyband.cli.output import Picture, format_of
 
-    parts = ("window", "count", "slide", "lateness", "offset", "half_life", "since", "zone")
-    window = window_of(kind, *(given[name] for name in (*parts, "revise")))
+    window = window_of(kind, given)
     options = mapping_of("--option", given["option"] or ())
-    query = query_of(kind, window, _own(kind, given), algorithm=given["algorithm"], options=options)
+    own = {parameter.name: given[parameter.name] for parameter in field_parameters(kind)}
+    query = query_of(kind, window, own, algorithm=given["algorithm"], options=options)
     given["alerts"] = _kinds(given["alerts"] or ())
     source = _source(query, given["sources"], _delimiter(given["delimiter"]))
     shape = format_of(given["format"], given["output"])
     given["picture"] = Picture(query, given["plot"], given["plot_as"], verb_of(kind))
     if given.get("share"):
         _check_share(given)
+    if given["serve"] and given["plot"] is not None:
+        raise EngineError("--plot draws the answers at the end; leave it out with --serve")
     if given["engine"] is Engine.spark:
         _run_spark(query, source, given, shape)
     elif given["serve"]:
         from skyband.cli.serving import serve_verb
 
-        refuse_with_serve(given["plot"])
         serve_verb(verb_of(kind), query, source, given)
     else:
         _run_local(query, source, given, shape)
@@ -227,10 +228,12 @@ def _run(kind: type[Query], given: dict[str, Any]) -> None:
 
 def _check_share(given: Mapping[str, Any]) -> None:
     if given.get("aggregate") in ("mean", "min", "max"):
-        raise QueryError("--share divides counts or sums by their total; leave it out here")
+        raise QueryError(
+            "--share divides counts or sums by their total, so leave it out with --aggregate"
+        )
     if given["changes"] or given["alerts"] or given["serve"]:
         raise QueryError(
-            "--share is for whole answers; leave it out, or --changes, --on or --serve"
+            "--share works only with whole answers; leave it out with --changes, --on and --serve"
         )
 
 
@@ -241,10 +244,6 @@ def _kinds(words: Sequence[str]) -> tuple[str, ...] | None:
     kinds = [part.strip() for word in words for part in word.split(",") if part.strip()]
     found = asked_changes("--alert", kinds)
     return found if words and isinstance(found, tuple) else None
-
-
-def _own(kind: type[Query], given: Mapping[str, Any]) -> dict[str, Any]:
-    return {p.name: given[p.name] for p in field_parameters(kind)}
 
 
 def _delimiter(word: str | None) -> str | None:
@@ -293,7 +292,7 @@ def _run_local(query: Query, source: Any, given: Mapping[str, Any], shape: Forma
 
     if given["watch"] and shape is Format.parquet:
         raise QueryError(
-            "--watch writes answers as they come, which Parquet does not allow; use --format json"
+            "--watch writes answers as windows end, which Parquet does not allow; use --format json"
         )
     board = new_board(query, given["on_bad"].value, None, given["threads"])
     for session in board.sessions:
@@ -362,7 +361,7 @@ def _tables(
         for answer in _answers(board, source, given):
             yield with_edges(answer, answer.changes) if shown else answer.table
         return
-    with _progress(source) as progress:
+    with _progress(board, source) as progress:
         if shown or given["limit"]:
             for answer in _answers(board, source, given, progress):
                 yield with_edges(answer, answer.changes) if shown else answer.table
@@ -397,15 +396,15 @@ def _run_spark(query: Query, source: Any, given: Mapping[str, Any], shape: Forma
     if given["watch"] or given["limit"]:
         raise EngineError("--watch and --limit need --engine local; on Spark, leave them out")
     if given["serve"]:
-        from skyband.cli.output import refuse_with_serve
         from skyband.cli.serving import serve_spark
 
-        refuse_with_serve(given["plot"])
         serve_spark(verb_of(type(query)), query, source, given)
         return
     changes = given["alerts"] or given["changes"]
     if changes and given["plot"] is not None:
-        raise EngineError("on Spark, --plot draws answers, not changes; leave out one of them")
+        raise EngineError(
+            "on Spark, --plot draws answers, not changes; leave out --plot or --changes"
+        )
     table = rank_on_spark(
         query,
         source,
@@ -421,29 +420,101 @@ def _run_spark(query: Query, source: Any, given: Mapping[str, Any], shape: Forma
         say(f"{out.rows:,} rows written to {given['output']}")
 
 
+# Statements in SQL --------------------------------------------------------------------------------
+
+
+Statement = Annotated[str, typer.Argument(metavar="STATEMENT", help="SELECT statement, in quotes.")]
+
+
+def sql(
+    text: Statement,
+    sources: Annotated[
+        list[str],
+        typer.Argument(
+            help="The table: files, folders or globs; - for standard input.",
+            metavar="SOURCE",
+        ),
+    ],
+    format_: Annotated[
+        Format | None,
+        typer.Option(
+            "--format", "-f", help="Output format; by default that of --output, or table."
+        ),
+    ] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="File to write to.")] = None,
+    on_bad: Annotated[
+        OnBad, typer.Option(help="Stop at bad or late rows, or skip and count them.")
+    ] = OnBad.raise_,
+    engine: Annotated[
+        Engine, typer.Option(help="Run in this process, or on Spark.")
+    ] = Engine.local,
+    threads: Annotated[
+        int | None, typer.Option(help="Threads that read and summarise.", min=1)
+    ] = None,
+    master: Annotated[str | None, typer.Option(help="Spark's master, such as 'local[4]'.")] = None,
+) -> None:
+    """Answer a ranking in SQL over files; `docs/sql.md` says what a statement may contain."""
+    from skyband.cli.output import format_of, writer
+    from skyband.embedded.monitor import new_board
+    from skyband.embedded.run import rank_board
+    from skyband.sql import answered, bound
+    from skyband.sql.statement import read_statement
+
+    shape = format_of(format_, output)
+    source = together(sources)
+    statement, source_read = bound(text, {read_statement(text).table: source})
+    if engine is Engine.spark:
+        from skyband.cli.with_spark import rank_on_spark
+
+        table = rank_on_spark(statement.query, source, master, on_bad.value)
+        with writer(shape, output) as out:
+            out.write(answered(statement, table))
+        return
+    board = new_board(statement.query, on_bad.value, None, threads)
+    began = clock()
+    table = rank_board(board, source_read)[None]
+    took = clock() - began
+    with writer(shape, output) as out:
+        out.write(answered(statement, table))
+    report(board, source_read, took, out, output)
+
+
+def explain(text: Statement) -> None:
+    """Show the query that a statement becomes, and how it will be answered."""
+    import skyband as sb
+
+    query = sb.sql.query(text)
+    print(_written(query))
+    print(sb.explain(query))
+
+
+def _written(value: Any) -> str:
+    """How a query or a window is written in Python, without what is so by default."""
+    given = []
+    for each in fields(value):
+        default = each.default_factory() if callable(each.default_factory) else each.default
+        part = getattr(value, each.name)
+        if each.init and each.repr and part != default:
+            given.append(f"{each.name}={_written(part) if is_dataclass(part) else repr(part)}")
+    return f"{type(value).__name__}({', '.join(given)})"
+
+
 # Messages in addition to the answers --------------------------------------------------------------
 
 
 @contextmanager
-def _progress(source: Any) -> Iterator[Callable[[int], None]]:
-    """A progress bar of the rows read, on the error stream, removed at the end."""
-    from skyband.embedded.progress import rows_of
+def _progress(board: BoardSession, source: Any) -> Iterator[Callable[[int], None] | None]:
+    """A progress bar of the rows read, on a terminal; it is removed at the end."""
+    from skyband.embedded.progress import ProgressBar
 
-    console = Console(stderr=True)
-    if not console.is_terminal:  # rich before 14.3 writes an empty line even for a disabled bar
-        yield lambda rows: None
+    if not Console(stderr=True).is_terminal:
+        yield None
         return
-    bar = Progress(
-        TextColumn("reading"),
-        BarColumn(),
-        TextColumn("{task.completed:,} rows"),
-        TimeElapsedColumn(),
-        console=console,
-        transient=True,
-    )
-    with bar:
-        task = bar.add_task("reading", total=rows_of(source))
-        yield lambda rows: bar.update(task, completed=rows)
+    bar = ProgressBar(board, source)
+    try:
+        yield bar
+    finally:
+        bar.close()
 
 
 def report(

@@ -76,7 +76,7 @@ def bench(
         typer.Option(help="Markdown file to write to.", show_default="docs/benchmarks/tables.md"),
     ] = None,
 ) -> None:
-    """Compare the speed of Skyband and other tools in one run; results are ratios."""
+    """Measure Skyband against other tools in one run; the results are ratios."""
     root = checkout()
     from lab.bench.command import measure
     from skyband.kernels.patient import hurry
@@ -93,11 +93,11 @@ def reproduce(
         typer.Option(
             help="Fraction of the paper's sizes; 0.01 is quick.",
             min=0,
-            show_default="what takes a few minutes",
+            show_default="a few minutes' work",
         ),
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Sizes with which all five take under ten minutes.")
+        bool, typer.Option("--quick", help="Sizes at which all five take under ten minutes.")
     ] = False,
     full: Annotated[bool, typer.Option("--full", help="The paper's own sizes (scale 1).")] = False,
     out: Annotated[Path, typer.Option(help="Folder to write to.")] = Path("docs/reproduction"),

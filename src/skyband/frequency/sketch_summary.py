@@ -9,10 +9,10 @@ occurred. Rows are taken in blocks of exactly ``raw_rows``, so the result does n
 input was cut into batches.
 
 Summaries that are sent and stored, as on Spark, have no rows: all are counted by item at once. Half
-of ``raw_rows`` items are kept here, too; by default ``_STORED`` times the capacity. ``missing`` is then at most W / (n +
-1) for a pane of weight W of which n items are kept, however its rows were split: added items are
-cut as in the summaries of Misra and Gries, whose counts are ours less ``missing``. Each cut takes
-what it adds to ``missing`` from n + 1 counts at least.
+of ``raw_rows`` items are kept here, too; by default ``_STORED`` times the capacity. ``missing`` is
+then at most W / (n + 1) for a pane of weight W of which n items are kept, however its rows were
+split: added items are cut as in the summaries of Misra and Gries, whose counts are ours less
+``missing``. Each cut takes what it adds to ``missing`` from n + 1 counts at least.
 
 docs/internals/decisions/0009 gives the reasons.
 """
@@ -65,9 +65,10 @@ class SketchSynopsis(FrequencySynopsis):
         self.capacity = query.capacity or few
         self._keep(max(_RAW_ROWS, 16 * self.capacity))
 
-    def keep_no_rows(self) -> None:
-        self._keep(2 * _STORED * self.capacity)
-        self.raw_rows = 0
+    def prepare(self, stored: bool = False, late: bool = False, positions: bool = False) -> None:
+        if stored:
+            self._keep(2 * _STORED * self.capacity)
+            self.raw_rows = 0
 
     def _keep(self, usual: int) -> None:
         """Keep so many rows of a pane, unless the query says how many, and half as many items."""

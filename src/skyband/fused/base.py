@@ -384,6 +384,14 @@ class FusedSynopsis(Synopsis[FusedTopK]):
         found = Faults(bad, [self._reason(part, bad)], refused=lambda: self._refused(runs, bad))
         return self._without(runs, bad), found
 
+    def note_reports(self, runs: Runs) -> None:
+        """Let the guard remember the reports of sealed panes, which ``admit`` has let pass."""
+        part = runs.part(REPORTS)
+        if self.guard is not None and len(part):
+            pane = np.repeat(runs.stamp, part.lengths)
+            oldest = np.repeat(self._oldest(runs.stamp), part.lengths)
+            self.guard.admit(part["hash"], part["stream"], pane, oldest)
+
     def _oldest(self, pane: Ints) -> Ints:
         """The oldest pane that some window covers together with this one."""
         oldest: Ints = self.panes.first_pane(self.panes.first_window_of(pane))
@@ -410,10 +418,10 @@ class FusedSynopsis(Synopsis[FusedTopK]):
             if self.counting
             else f"time {shown(self._times(part['tie'][[row]]), 0)}"
         )
-        single = "; raise that, or make one value of them with repeats='max', 'latest' or 'mean'"
+        single = "; raise recurrences, or make them one with repeats='max', 'latest' or 'mean'"
         return (
-            f"column {self.query.id!r}: the object {name!r} reports too often in the stream "
-            f"{self.query.streams[int(part['stream'][row])]!r} at {when}: a window may hold at "
+            f"column {self.query.id!r}: the object {name!r} has too many reports in the stream "
+            f"{self.query.streams[int(part['stream'][row])]!r} at {when}: a window may have at "
             f"most recurrences={self.query.recurrences} of its reports"
             f"{single if self.query.repeats == 'sum' else ''}"
         )

@@ -51,8 +51,8 @@ def run_job(
 ) -> None:
     """Run a job until it ends or is interrupted; answers already written stay valid.
 
-    ``tell`` is called with a report after each batch. ``seconds`` ends the job after that time.
-    ``verbose=False`` turns off what Spark itself prints.
+    ``tell`` is called with a report after each batch. ``seconds`` stops the job after that time.
+    ``verbose=False`` silences Spark's own messages.
     """
     check_ready(job)
     if job.engine == "local":

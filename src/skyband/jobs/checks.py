@@ -54,7 +54,7 @@ def job_checks(job: Job) -> list[Check]:
 
 def _check_name(name: str) -> None:
     if not name.strip():
-        raise QueryError("name is empty; give one: the job's files and metrics are named after it")
+        raise QueryError("name is empty; give the job a name, after which its files are named")
 
 
 def _check_ahead(ahead: str) -> None:
@@ -65,7 +65,7 @@ def _check_ahead(ahead: str) -> None:
 def _check_late(job: Job) -> None:
     if job.late == "letters" and job.dead_letters is None:
         raise QueryError(
-            "late = 'letters' writes late rows to [dead_letters], which is missing; give it, or "
+            "late = 'letters' writes late rows to [dead_letters], which is missing; add it, or "
             "leave out late"
         )
 
@@ -103,13 +103,13 @@ def _check_sink_of(job: Job, query: str) -> None:
         _check_table_sink(job, where, sink)
     for at, each in ((where, sink), ("[dead_letters]", letters)):
         if job.engine == "local" and each is not None and each["writer"] == "spark":
-            raise QueryError(f"{at} writer 'spark' needs engine = 'spark'; leave it out")
+            raise QueryError(f"{at} writer 'spark' needs engine = 'spark'; leave out writer")
     if sink.kind == "kafka" and job.revises(query):
         for key in ("key", "writer"):
             if sink[key] not in (None, "skyband"):
                 raise QueryError(
-                    f"{where} {key} does not fit windows that are corrected (revise): each is one "
-                    f"message under a key of its own; leave out {key}"
+                    f"{where} {key} does not go with windows that are corrected (revise), because "
+                    f"each is one message under a key of its own; leave out {key}"
                 )
     if sink.kind in ("postgres", "table"):
         for other, each in job.sinks.items():
@@ -124,11 +124,9 @@ def _check_sink_of(job: Job, query: str) -> None:
 
 def _check_table_sink(job: Job, where: str, sink: JobSection) -> None:
     if job.engine == "local":
-        raise QueryError(f"{where} of kind 'table' is written by Spark: use engine = 'spark'")
+        raise QueryError(f"{where} of kind 'table' is written by Spark; use engine = 'spark'")
     if sink["current"] and job.changes:
-        raise QueryError(
-            f"{where} current keeps one whole window, so changes = true does not fit it"
-        )
+        raise QueryError(f"{where} current keeps one whole window; leave out current, or changes")
 
 
 # Parts of a job, checked one by one: each check raises QueryError --------------------------------
@@ -141,7 +139,7 @@ def _either(trigger: Mapping[str, Any]) -> None:
 
 def _close(trigger: Mapping[str, Any]) -> None:
     if trigger.get("close") and not trigger.get("once"):
-        raise QueryError("[trigger] close = true closes a finite job; give once = true with it")
+        raise QueryError("[trigger] close = true closes a finite job; give once = true, too")
 
 
 def _every(trigger: Mapping[str, Any]) -> None:
@@ -162,7 +160,7 @@ def _values(where: str, source: JobSection) -> None:
     if source.kind in ("http", "kafka", "socket"):
         if form == "json" and not (source["schema"] or "").strip():
             raise QueryError(
-                f"{where} JSON values need schema, for example 'ts timestamp, id string'"
+                f"{where} JSON values need a schema, for example 'ts timestamp, id string'"
             )
         if form == "avro":
             check_avro(where, source["avro_schema"])
@@ -181,7 +179,7 @@ def _parse_mode(where: str, source: JobSection) -> None:
     if mode is not None and str(mode).lower() != _MODE:
         raise QueryError(
             f"{where} options.mode {mode!r} hides records that cannot be read; leave it out and "
-            "use on_bad and [dead_letters] to say what happens to them"
+            "decide with on_bad and [dead_letters] what happens to them"
         )
 
 
@@ -205,14 +203,16 @@ def _check_workers(where: str, source: JobSection) -> None:
             because = "columns are SQL" if source["columns"] else f"not {source['format']!r}"
             raise QueryError(
                 f"{where} reader 'workers' reads Parquet, Arrow IPC, CSV and JSON ({because}); "
-                "leave it out"
+                "leave out reader"
             )
         if source.kind == "files" and source["format"] in ("ipc", "arrow"):
             raise QueryError(
                 f"{where} Spark has no reader for Arrow IPC; leave out reader and columns"
             )
         if source.settings.get("storage") or source["storage_env"]:
-            raise QueryError(f"{where} storage is for files that workers read; see [spark]")
+            raise QueryError(
+                f"{where} storage is for files that workers read; for Spark's reader, use [spark]"
+            )
         return
     if source.kind == "files":
         try:

@@ -207,7 +207,7 @@ def _delimiter(path: Path) -> str | None:
 def mostly_null(sample: pa.Table) -> list[str]:
     """The columns that were not taken because many of their rows are null, with the share."""
     return [
-        f"{each.name} was not taken: {each.nulls:.0%} of it is null".replace("%", " %")
+        f"{each.name} was left out: {each.nulls:.0%} of its values are null".replace("%", " %")
         for each in _columns(sample)
         if each.nulls > _MOST_NULL and each.words & _SUBJECTS
     ]
@@ -278,7 +278,7 @@ def look_at(path: str) -> SourceSample:
     source = FileSet((files[0],), delimiter)
     first = list(islice((t for t in batches_of(source) if t.num_rows), 1))
     if not first:
-        raise SchemaError(f"{files[0].name!r} has no rows to look at; give a file with some")
+        raise SchemaError(f"{files[0].name!r} has no rows; give a file with some")
     sample, forms = _with_times(first[0].slice(0, _SAMPLE))
     found = (sample.schema, sample, guesses(sample), forms, delimiter)
     return SourceSample(path, len(files), _rows(files), *found)
@@ -319,7 +319,7 @@ def _left_out(look: SourceSample) -> str:
 
 def _best(look: SourceSample) -> str:
     if look.score is None:
-        return "# no number says how much: to rank rows, add a query of kind TopK with a score\n"
+        return "# no column looks like a score; to rank rows, add a query of kind TopK\n"
     return (
         "[queries.best]                   # the rows with the greatest score\n"
         f'kind = "TopK"\nk = 10\n{_chosen(look, "score")}{_chosen(look, "id")}{_over(look)}'
@@ -344,7 +344,7 @@ def _chosen(look: SourceSample, role: str) -> str:
 def _over(look: SourceSample) -> str:
     """The time column and the window; without a time, a window over the last rows."""
     if look.time is None:
-        comment = "# no time was found; with one: time = ..., window = { size = ... }"
+        comment = "# no time column was found; with one: time = ..., window = { size = ... }"
         count = max(min((look.rows or 1_000_000) // 10, 100_000), 1)
         return f"window = {{ count = {count}, slide = {max(count // 10, 1)} }}   {comment}\n"
     size, slide = _window(look, look.time)

@@ -148,8 +148,8 @@ def check_columns(checkpoint: str, before: Columns | None, now: Columns) -> None
         if changed:
             raise EngineError(
                 f"[{source_table(source)}] columns: {', '.join(changed)} changed since the "
-                f"checkpoint {checkpoint!r} was made, and old and new values would mix; give what "
-                "changed another name, or the job a new checkpoint"
+                f"checkpoint {checkpoint!r} was made, so old and new values would mix; give what "
+                "changed a new name, or the job a new checkpoint"
             )
 
 
@@ -227,7 +227,7 @@ def _explain_query(job: Job, name: str, shards: str) -> list[str]:
     if job.engine != "local":
         lines.append(f"  split  {buckets_of(query)} bucket(s) x {shards}")
     given = "changes" if job.changes_of(name) else "tables"
-    lines.append(f"  give   {given} to {_told(job.sinks[name])}")
+    lines.append(f"  write  {given} to {_told(job.sinks[name])}")
     return lines
 
 
@@ -240,4 +240,4 @@ def _when(trigger: Mapping[str, Any]) -> str:
     if trigger.get("once"):
         closed = ", answer the last windows" if trigger.get("close") else ""
         return f"read all there is{closed}, then stop"
-    return f"every {trigger['every']}" if "every" in trigger else "one batch after the other"
+    return f"every {trigger['every']}" if "every" in trigger else "one batch after another"

@@ -128,7 +128,7 @@ def _outside(column: pa.Array, low: int, high: int) -> Mask | None:
     return mask if mask.any() else None
 
 
-NO_NUL: ValueTest = ("the text has a NUL character, which the sink cannot hold", _with_nul)
+NO_NUL: ValueTest = ("the text contains a NUL character, which the sink cannot hold", _with_nul)
 SIGNED: ValueTest = (
     f"the number is above {_MOST}, the greatest that the sink holds",
     _above_signed,

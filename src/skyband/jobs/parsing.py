@@ -91,7 +91,9 @@ def read_query(table: str, fields_given: Mapping[str, Any], problems: Problems) 
 
 def _read_statement(table: str, settings: Mapping[str, Any], problems: Problems) -> Query | None:
     """The query of a table with a statement, whose answers have the query's own columns."""
-    found = [f"leave out {name!r}: sql says all of the query" for name in settings if name != "sql"]
+    found = [
+        f"leave out {name!r}: sql defines the whole query" for name in settings if name != "sql"
+    ]
     statement = None
     try:
         statement = read_statement(settings["sql"])
@@ -99,11 +101,11 @@ def _read_statement(table: str, settings: Mapping[str, Any], problems: Problems)
         found.append(str(problem))
     if statement is not None:
         if statement.open:
-            found.append("sql: a job knows no columns before it runs; name them in place of *")
+            found.append("sql: a job knows no columns before it runs; name them instead of *")
         if statement.query.time == WHOLE:
             found.append("sql: a job has no end; write FROM LANDMARK(TABLE t, DESCRIPTOR(ts), ...)")
         found += [
-            f"sql: in a job {name!r} is called {column!r}; write AS {column}"
+            f"sql: in a job, {name!r} is called {column!r}; write AS {column}"
             for column, name in statement.columns
             if column != name
         ]
@@ -190,7 +192,7 @@ def _window(table: str, entry: Any, problems: Problems) -> Window | None:
     )
     names = [first, "slide"] if first == "count" else [first, "slide", "lateness", "offset"]
     names += ["zone", "revise"] * (first == "size")
-    other = " (or count, half_life or since in place of size)" if first == "size" else ""
+    other = " (or count, half_life or since instead of size)" if first == "size" else ""
     listed = f"its keys are {', '.join(names)}{other}"
     found = [f"{where} has no key {name!r}; {listed}" for name in entry if name not in names]
     needed = names[: 1 if first in ("size", "count") else 2]

@@ -35,7 +35,7 @@ def check_local(what: str, folder: str) -> None:
     if not there.is_dir():
         raise EngineError(f"{what} {folder!r}: {str(there)!r} is a file; give a folder")
     if not os.access(there, os.W_OK | os.X_OK):
-        raise EngineError(f"{what} {folder!r}: nothing may be written to {str(there)!r}")
+        raise EngineError(f"{what} {folder!r}: no permission to write to {str(there)!r}")
 
 
 def check_unused(where: str, exists: Callable[[Path], bool], folder: Path) -> None:

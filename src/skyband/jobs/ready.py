@@ -101,7 +101,9 @@ def waits_for(job: Job) -> list[str]:
             try:
                 paths_of(path)
             except SchemaError as problem:
-                lines.append(f"[{source_table(name)}] path: {problem}; the job waits for files")
+                lines.append(
+                    f"[{source_table(name)}] path: {problem}; the job waits until there are some"
+                )
     return lines
 
 
@@ -167,7 +169,7 @@ def _spark_checks(job: Job) -> list[Check]:
 def _check_spark_source(name: str, source: JobSection) -> None:
     where = f"[{source_table(name)}]"
     if source.kind == "http":
-        raise QueryError(f"{where} of kind 'http' is for local jobs: use engine = 'local'")
+        raise QueryError(f"{where} of kind 'http' is for local jobs; use engine = 'local'")
     if read_by_workers(source) and source["schema"]:
         _check_schema(where, source)
 

@@ -52,7 +52,7 @@ def named(path: str | Path, what: str = "written") -> Iterator[None]:
     try:
         yield
     except OSError as problem:
-        when = "there is room and permission" if what == "written" else "that is mended"
+        when = "there is room and permission" if what == "written" else "that is fixed"
         raise EngineError(
             f"{path} cannot be {what} ({problem.strerror or problem}); when {when}, start again: "
             "nothing that was finished is lost"
@@ -419,8 +419,8 @@ class FolderLock:
             if problem.errno not in (errno.EWOULDBLOCK, errno.EACCES):
                 raise EngineError(f"{folder} cannot be locked: {problem.strerror}") from None
             raise EngineError(
-                f"another process uses {folder}: the job runs already; stop it, or give this job "
-                "another checkpoint"
+                f"another process uses {folder}, so the job is already running; stop it, or give "
+                "this job another checkpoint"
             ) from None
 
     def release(self) -> None:

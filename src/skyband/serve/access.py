@@ -68,7 +68,7 @@ def check_host(host: str, token: str | None) -> None:
     if not token and not is_loopback(host):
         raise QueryError(
             f"--host {host} can be reached from other machines, so a token is needed: set the "
-            "environment variable SKYBAND_TOKEN, or leave --host out"
+            "environment variable SKYBAND_TOKEN, or leave out --host"
         )
 
 
@@ -157,7 +157,7 @@ class AccessGuard:
         hosts, origins = found.get(b"host", []), found.get(b"origin", [])
         host = hosts[0].decode("latin-1").strip().lower() if len(hosts) == 1 else ""
         if not self._known(host):
-            return 403, "the Host header names no address of this service"
+            return 403, "the Host header is not an address of this service"
         for origin in origins:
             if origin.decode("latin-1").strip().lower() not in (
                 f"http://{host}",

@@ -150,7 +150,7 @@ class _Api:
         if request.method == "HEAD":
             return Response(media_type="text/event-stream")
         if self.hub.subscribers >= self.service.limits.subscribers or self.hub.full:
-            said = "too many pages are open, or do not take their answers; try again later"
+            said = "too many pages are open, or do not read their answers; try again later"
             raise RequestProblem(503, said, {"Retry-After": "30"})
         return EventStream(self.hub, request.headers.get("last-event-id"))
 
@@ -170,7 +170,7 @@ class _Api:
             given = await self._token(request)
         if not self.guard.is_token(given.strip().encode()):
             await slow_down()
-            raise RequestProblem(401, "this is not the token")
+            raise RequestProblem(401, "wrong token")
         found = reply({"ok": True})
         found.set_cookie(
             COOKIE,

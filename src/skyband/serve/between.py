@@ -29,7 +29,7 @@ def known_query(service: Page, request: Request) -> str:
     name = str(request.path_params["name"])
     if name not in service.queries:
         known = ", ".join(service.queries)
-        raise RequestProblem(404, f"there is no query of this name; there are {known}")
+        raise RequestProblem(404, f"there is no query of this name; choose from {known}")
     return name
 
 
@@ -57,7 +57,7 @@ class BetweenWindows:
         """Where an id stands now, also beyond the best k."""
         name, given = known_query(self.service, request), request.query_params
         if "id" not in given:
-            raise RequestProblem(400, "say of which id, for example ?id=a")
+            raise RequestProblem(400, "give the id, for example ?id=a")
 
         def question(monitor: Monitor) -> Any:
             board = monitor.board

@@ -24,7 +24,7 @@ _SOURCE = {
     "seen_seconds": ("gauge", "The greatest event time of a source, in seconds since 1970"),
 }
 _WHOLE = {
-    "watermark_seconds": ("gauge", "The time up to which all sources have come, since 1970"),
+    "watermark_seconds": ("gauge", "The time that all sources have reached, in seconds since 1970"),
     "answers": ("counter", "Answers of all queries"),
     "waiting_requests": ("gauge", "Requests that wait for the engine"),
     "waiting_bytes": ("gauge", "Bytes of the requests that wait for the engine"),

@@ -84,8 +84,8 @@ class Page:
     def ask(self, question: Callable[[Monitor], Any]) -> Future[Any]:
         """Have a question answered between batches; raises EngineError where nothing can be."""
         raise EngineError(
-            "these answers were computed elsewhere; between windows only a job that skyband serve "
-            "runs on the local engine can be asked"
+            "these answers were computed elsewhere; between windows, only a job that skyband serve "
+            "runs on the local engine can answer"
         )
 
     def columns(self, name: str) -> pa.Schema:

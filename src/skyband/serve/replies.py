@@ -26,7 +26,7 @@ class RequestProblem(Exception):  # noqa: N818
 def busy() -> RequestProblem:
     """The engine has too much to do."""
     return RequestProblem(
-        429, "the engine is behind; send this again after a moment", {"Retry-After": "1"}
+        429, "the engine is behind; send this again in a moment", {"Retry-After": "1"}
     )
 
 

@@ -77,7 +77,7 @@ class RowsEndpoint:
             known = ", ".join(CONTENT_TYPES)
             said = "send the body without Content-Encoding" if encoded else f"use one of {known}"
             raise RequestProblem(
-                415, f"this content type is not taken; {said}", {"Accept-Post": known}
+                415, f"this content type is not supported; {said}", {"Accept-Post": known}
             )
         return CONTENT_TYPES[given]
 

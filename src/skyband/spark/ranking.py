@@ -36,10 +36,10 @@ from skyband.spark.finishing import (
     schema_texts,
     typed_rows,
 )
-from skyband.spark.first_rows import auto_shards
 from skyband.spark.plan import PROMISE, BoardPlan, QueryPlan, check_window
 from skyband.spark.processor import ANSWERED_DDL, BucketProcessor
 from skyband.spark.sessions import advise_partitions, check_session, outside_of_functions
+from skyband.spark.sharding import auto_shards
 from skyband.spark.summarise import NOTHING, PACKED_DDL, summariser
 from skyband.spark.worker_read import WorkerRead, arrow_schema
 from skyband.sql.statement import WHOLE, read_statement
@@ -81,7 +81,8 @@ def ranked_sql(session: Any, text: str, frames: Mapping[str, Any]) -> Any:
     statement = read_statement(text, frame.schema.names, not frame.isStreaming)
     whole = statement.query.time == WHOLE
     answers = ranked(at_once(frame) if whole else frame, statement.query)
-    chosen = [F.col(_quoted(column)).alias(shown) for column, shown in statement.columns]
+    quoted = [(name.replace("`", "``"), shown) for name, shown in statement.columns]
+    chosen = [F.col(f"`{name}`").alias(shown) for name, shown in quoted]
     return answers.select(*chosen)
 
 
@@ -95,10 +96,6 @@ def at_once(frame: Any) -> Any:
     if isinstance(frame, WorkerRead):
         raise QueryError("a statement without a window takes DataFrames; use spark.read")
     return frame.withColumn(WHOLE, F.lit(0).cast("bigint"))
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
 
 
 def packed_answers(
@@ -229,7 +226,7 @@ def _check_alike(queries: Mapping[str, Query], sources: list[Any]) -> None:
             if time != wanted:
                 times = f"time={time[0]!r} and query {first!r} has time={wanted[0]!r}"
                 if time[0] == wanted[0]:
-                    times = f"another time_format or time_unit than query {first!r}"
+                    times = f"a different time_format or time_unit from query {first!r}"
                 raise EngineError(
                     f"query {name!r} has {times}: on Spark all queries of a board read one time "
                     "column per source, because a Spark query has one watermark; rank this query "
@@ -320,7 +317,7 @@ def split_board(batch: Any, queries: Board) -> dict[str, Any]:
     for name in board_of(queries):
         if name not in texts:
             raise SchemaError(
-                f"the column answer does not tell the types of query {name!r}; give rows of "
+                f"the column answer does not have the types of query {name!r}; give rows of "
                 "skyband.spark.rank(df, board) with all their columns, and the same board"
             )
         schema = schema_from_text(texts[name])

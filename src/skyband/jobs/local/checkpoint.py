@@ -163,8 +163,8 @@ class Checkpoint:
         if changed:
             raise EngineError(
                 f"the checkpoint {str(self.folder)!r} belongs to other queries: "
-                f"{', '.join(changed)} changed since; give a query that changed another name, or "
-                "the job a new folder: it then reads its source from the start"
+                f"{', '.join(changed)} changed since; give each query that changed a new name, or "
+                "the job a new folder, and it reads its source from the start"
             )
         if not shared:
             raise EngineError(
@@ -241,7 +241,7 @@ class Checkpoint:
         except Exception as problem:
             raise EngineError(
                 f"{path} is damaged ({problem}); restore the checkpoint from a copy, or start from "
-                "a new folder: the job then reads its source from the start"
+                "a new folder, and the job reads its source from the start"
             ) from problem
 
     def _path(self, first: int) -> Path:

@@ -413,8 +413,8 @@ class LocalJob:
         source = self.sources.get(batch.source)
         if source is None:
             raise EngineError(
-                f"the job has no source {batch.source!r}, but the checkpoint has rows of it that "
-                "were not saved; put the source back"
+                f"the job has no source {batch.source!r}, but the checkpoint needs its rows once "
+                "more; put the source back"
             )
         if batch.rows is None:
             return self._apply(batch, source.again(batch.begin, batch.end))
@@ -657,8 +657,8 @@ class LocalJob:
             for name in self.sources:
                 if name not in header["places"]:
                     raise EngineError(
-                        f"source {name!r} is new, but the checkpoint {self.job.checkpoint!r} is "
-                        "kept; give the job a new checkpoint to read another source"
+                        f"source {name!r} is new to the checkpoint {self.job.checkpoint!r}; give "
+                        "the job a new checkpoint to read another source"
                     )
             self.places |= header["places"]
             self.batch, self.answers = header["batch"], header["answers"]

@@ -25,10 +25,10 @@ from skyband.jobs.world import MACHINE, World
 _UNREACHABLE = "Kafka cannot be reached"
 _UNREADABLE = "Kafka cannot be read"
 _REMOVED = (
-    "the records at the next offset are no longer there: they were removed, or the topic was made "
-    "anew; give the job a new checkpoint, or set auto.offset.reset in its options to go on"
+    "the records at the next offset are no longer there: they were removed, or the topic was "
+    "recreated; give the job a new checkpoint, or set auto.offset.reset in its options to continue"
 )
-_REFUSED = "Kafka's client refuses its options"
+_REFUSED = "Kafka's client rejects its options"
 _STEP = 1 << 9
 """Records that are taken at a time. Their objects are gone before Python looks for garbage, and
 their memory is used again at once: a whole batch at a time takes three times as long."""
@@ -162,7 +162,7 @@ class _Messages(LocalSource):
         whole = origin()
         self._origin = lambda: {name: column.filter(good) for name, column in whole.items()}
         beside = {name: column.take(wrong) for name, column in whole.items()}
-        carried = CarriedColumns("not JSON of the schema", {name: name for name in beside})
+        carried = CarriedColumns("not JSON that fits the schema", {name: name for name in beside})
         self._unread = unread(self.name, carried, pa.table({RAW: raw.take(wrong), **beside}))
         return self.chosen.of(pa.Table.from_batches([read]).filter(good))
 
@@ -215,7 +215,7 @@ class KafkaSource(_Messages):
             if self._world.monotonic() > until:
                 raise EngineError(
                     f"{self.where} Kafka sent nothing of {self.topic!r} for {_SECONDS:.0f} s, but "
-                    f"has records up to {ends}; see whether its brokers are alive"
+                    f"has records up to {ends}; check that its brokers are alive"
                 )
             records = self._records(ends)
         if not len(records):

@@ -242,9 +242,9 @@ def rows_again(where: str, rows: bytes | memoryview, schema: pa.Schema | None) -
                 "is missing" if kind is None else f"of type {kind} is not of type {each.type}"
             )
             raise EngineError(
-                f"the columns of {where} do not fit rows that were taken before: column "
+                f"the columns of {where} do not match the rows before them: column "
                 f"{each.name!r} {difference}. Put the old columns back, or give the job a new "
-                "checkpoint. Once a service was stopped and not killed, columns may be added"
+                "checkpoint. Columns may be added if the service was stopped, not killed"
             )
         columns.append(table.column(places[0]))
     return pa.table(columns, schema=schema)

@@ -78,7 +78,7 @@ class WebhookSink:
             if self.undelivered is None:
                 raise EngineError(
                     f"{self.where} {hidden(self.url)} did not accept the message {key!r}: "
-                    f"{problem}. Give undelivered, a file for such messages, if the job shall go on"
+                    f"{problem}. To continue without it, give undelivered, a file for such messages"
                 )
             path = Path(self.undelivered)
             self._world.make_folders(path.parent)

@@ -167,7 +167,7 @@ class BatchWriter:
                 self.problem = problem
                 raise
         for row in letters.to_pylist():
-            log.warning("batch %d is without %r: %s", batch, row["file"], row["reason"])
+            log.warning("batch %d lacks %r: %s", batch, row["file"], row["reason"])
         if all(target.column != "letters" for target in self.targets):
             return given
         more = [(None, None, table_to_bytes(letters))]

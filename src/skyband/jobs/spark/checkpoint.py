@@ -116,8 +116,8 @@ class Claim:
         path = Path(self.folder)
         if self.local and path.is_dir() and not MACHINE.is_empty(path) and not self.mark.exists():
             raise EngineError(
-                f"{self.folder!r} is not empty and is not the checkpoint of a Skyband pipeline; "
-                "give an empty folder as checkpoint, or the one this pipeline was started with"
+                f"{self.folder!r} is not empty and is not the checkpoint of a Skyband job; "
+                "give an empty folder as checkpoint, or the one this job was started with"
             )
         return _record_of(self.folder, self.session)
 

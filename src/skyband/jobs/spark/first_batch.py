@@ -25,10 +25,15 @@ from skyband.jobs.spark.checkpoint import recorded_shards
 from skyband.jobs.spark.reading import generated, worker_files
 from skyband.spark import sharding
 from skyband.spark.file_options import FORMATS, read_options
-from skyband.spark.file_source import ENOUGH, rows_of_files
 from skyband.spark.locations import newest_here
 from skyband.spark.sessions import local_cores
-from skyband.spark.sharding import FirstRows, ShardChoice, looked_split
+from skyband.spark.sharding import (
+    ENOUGH,
+    FirstRows,
+    ShardChoice,
+    looked_split,
+    rows_of_files,
+)
 from skyband.window import parse_duration
 
 # The newest records of a Kafka topic, looked at before a job on Spark starts ---------------------
@@ -140,7 +145,7 @@ def job_split(job: Job, session: Any = None) -> ShardChoice:
         return ShardChoice(1, "because late rows correct answers (revise)")
     recorded = recorded_shards(job.checkpoint, session)
     if recorded is not None:
-        return ShardChoice(recorded, "as its checkpoint was started")
+        return ShardChoice(recorded, "as when its checkpoint was started")
     looks = {name: partial(_first, job, source, session) for name, source in job.sources.items()}
     return looked_split(list(job.queries.values()), looks, partial(local_cores, job.master))
 
@@ -190,6 +195,6 @@ def _of_rate(job: Job, source: JobSection, session: Any) -> FirstRows | str:
     if _few(rows):
         return f"a batch has only about {rows:,} rows"
     if session is None:
-        return "rows are looked at when the job starts, for only Spark can make them"
+        return "rows are looked at when the job starts, because only Spark can generate them"
     few = min(rows, ENOUGH)
     return FirstRows(generated(session, source, few, rows), rows)

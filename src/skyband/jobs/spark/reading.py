@@ -126,7 +126,7 @@ def _files(session: Any, source: JobSection, letters: bool) -> tuple[Any, Carrie
         frame = frame.select("*", F.col("_metadata.file_path").alias(origin["file"]))
     if lines:
         frame = frame.withColumn(UNREAD, F.col(RAW).isNotNull())
-    unreadable = f"not a {kind.upper()} record of the schema" if lines else None
+    unreadable = f"not a {kind.upper()} record that fits the schema" if lines else None
     return frame, CarriedColumns(unreadable, origin)
 
 
@@ -191,7 +191,7 @@ def _parsed(frame: Any, source: JobSection, origin: dict[str, str]) -> tuple[Any
     raw = F.when(F.col(UNREAD), F.col("value").cast("binary")).alias(RAW)
     marked = whole.withColumn(UNREAD, bad).select(*columns, UNREAD, raw, *beside)
     article = "an Avro record" if kind == "avro" else "JSON"
-    return marked, CarriedColumns(f"not {article} of the schema", origin)
+    return marked, CarriedColumns(f"not {article} that fits the schema", origin)
 
 
 def _field(name: str) -> Any:

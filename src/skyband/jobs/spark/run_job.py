@@ -59,7 +59,6 @@ from skyband.spark.sessions import (
     require_packages,
     start_session,
 )
-from skyband.spark.watermarks import PlannedWatermarks
 
 log = logging.getLogger("skyband.jobs")
 
@@ -280,7 +279,7 @@ class _BoundSources:
         }
         late = None
         if job.late == "letters":
-            late = PlannedWatermarks(_absolute(f"{job.checkpoint}/answers"))
+            late = _absolute(f"{job.checkpoint}/answers")
         return replace(board, plans=plans, closing=read_closing(job.checkpoint), late=late)
 
     def listed(self) -> Listed:
@@ -469,7 +468,7 @@ def _stopped(job: Job, reason: str, problem: Exception) -> EngineError:
     if found := told_of_damage(f"{reason}\n{problem}"):
         return damaged(job.checkpoint, found)
     return EngineError(
-        f"the pipeline stopped: {reason}. Fix the cause and start it again: it resumes from "
+        f"the job stopped: {reason}. Fix the cause and start it again: it resumes from "
         f"{job.checkpoint!r}"
     )
 
