@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -40,7 +39,7 @@ from skyband.data.group_table import GroupTable
 from skyband.data.ipc import sound_table, table_to_array
 from skyband.data.packing import prefixed, under
 from skyband.engine.clock import TimeClock, clock_for
-from skyband.engine.open_panes import GroupTotals, OpenPanes
+from skyband.engine.open_panes import GroupTotals, OpenPanes, duplicate
 from skyband.engine.per_group import make_synopsis, state_of
 from skyband.engine.placement import NEVER
 from skyband.engine.revisions import WindowHistory
@@ -481,7 +480,7 @@ class Fold:
 
     def mark(self) -> tuple[Any, ...]:
         """The state that a failed push must restore; the synopsis's own comes last."""
-        clock, totals = self.clock.copied(), copy(self.totals)
+        clock, totals = self.clock.copied(), duplicate(self.totals)
         state = None if self.admission is None else self.admission.savepoint()
         self._corrected = None
         archived = None if self.archive is None else self.archive.mark()
