@@ -30,15 +30,7 @@ from skyband.data.columns import to_arrow
 from skyband.data.flat_state import require, whole
 from skyband.data.group_table import GroupTable
 from skyband.data.time_axis import TimeAxis
-from skyband.engine.open_panes import (
-    ArrivalTotals,
-    OpenPanes,
-    SplitPanes,
-    Totals,
-    duplicate,
-    last_windows,
-    totals_for,
-)
+from skyband.engine.open_panes import OpenPanes, SplitPanes, duplicate, last_windows
 from skyband.engine.placement import (
     NEVER,
     Placement,
@@ -412,10 +404,6 @@ class TimeClock:
             return self.first_kept()
         return int(self.panes.first_read(last.first[0], last.end[0]))
 
-    def totals(self) -> Totals:
-        """What adds up the weight of panes."""
-        return totals_for(self.panes)
-
     # Few rows ----------------------------------------------------------------------------------
 
     def glimpse(self, ticks: Ints | None, counting: Ints | None, rows: int) -> ClockPreview | None:
@@ -632,10 +620,6 @@ class ArrivalClock:
     def oldest_pane(self, last: Windows) -> int:
         """Groups that count their arrivals are never forgotten."""
         return NEVER
-
-    def totals(self) -> Totals:
-        """What adds up the weight of panes."""
-        return ArrivalTotals(self.panes)
 
     # Few rows ----------------------------------------------------------------------------------
 
