@@ -201,8 +201,8 @@ class KafkaSource(_Messages):
         while ends is not None and not len(records) and not self._is_at(ends):
             if self._world.monotonic() > until:
                 raise EngineError(
-                    f"{self.where} Kafka sent nothing of {self.topic!r} for {_SECONDS:.0f} s, but "
-                    f"has records up to {ends}; check that its brokers are alive"
+                    f"{self.where} Kafka sent nothing from {self.topic!r} for {_SECONDS:.0f} s, "
+                    f"but has records up to {ends}; check that its brokers are alive"
                 )
             records = self._records(ends)
         if not len(records):
