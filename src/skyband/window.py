@@ -440,6 +440,10 @@ class LandmarkWindow(EventWindow):
         panes = LandmarkPanes(slide, slide, ticks["offset"] % slide, landmark)
         self._set(panes, ticks, integer)
 
+    def words(self, settings: Mapping[str, Any]) -> list[str]:
+        """As ``EventWindow.words``."""
+        return super().words({"since": "the first row"} | {n: v for n, v in settings.items() if v})
+
     def _moment(self, integer: bool) -> int:
         """The landmark as ticks; ``since`` becomes an integer, or a datetime in UTC."""
         since = self.since
