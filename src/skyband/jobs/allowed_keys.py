@@ -36,7 +36,7 @@ _PERMISSIVE = "permissive"
 
 def _not_empty(name: str, text: str) -> None:
     if not text.strip():
-        raise QueryError(f"{name} is empty; give the job a name, after which its files are named")
+        raise QueryError(f"{name} is empty; give the job a name, which its files and metrics carry")
 
 
 def _ahead(name: str, text: str) -> None:
