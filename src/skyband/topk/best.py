@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from skyband.arrays import Ints, Mask, Saved, State
 from skyband.contract.rows import Rows, Windows
-from skyband.contract.runs import Part, Runs, offsets_of
-from skyband.data.flat_state import Form, Forms, require
+from skyband.contract.runs import Part, Runs
 from skyband.data.keys import best_of_each
 from skyband.data.order import sortable
 from skyband.kernels.borrow import frozen
 from skyband.kernels.select import select_runs
 from skyband.query.topk import TopK
+from skyband.topk.bands import Bands
 from skyband.topk.base import ALL
-from skyband.topk.distinct import DistinctTopK, group_windows
-from skyband.topk.kernels import distinct as kernel
-from skyband.topk.kernels.distinct import NewIds, fold_distinct
-from skyband.topk.payload import Payload
+from skyband.topk.distinct import DistinctTopK
+from skyband.topk.kernels.bands import PANE
 
 # The best row of every id of each live pane: what the position of any id follows from ------------
 
@@ -77,17 +75,14 @@ class AllIds:
         self.pieces = [] if packed is None else [Runs.unpack(packed.tobytes())[0]]
 
 
-_NONE = np.zeros(0, np.int64)
-
-
 class SkybandDistinct(DistinctTopK):
     """Keeps the k-skyband of ids: a row goes when k other ids, or its own, have later, better rows.
 
     Cost: one comparison per row that is not among the best few of its pane, a hash per other row,
-    and one pass over a group's skyband per row that enters it; O(k) per answer. State: rows whose
-    id has no later, better row, and that are followed by better rows of fewer than k ids; per group
-    about k (1 + ln panes) if scores come in random order, at most k times the panes. Exact. It is
-    the k-skyband of Mouratidis et al. 2006, with ids in place of rows.
+    and one pass over a group's rows per answer. State: rows whose id has no later, better row, and
+    that are followed by better rows of fewer than k ids; per group about k (1 + ln panes) if scores
+    come in random order, at most k times the panes. Exact. It is the k-skyband of Mouratidis et al.
+    2006, with ids in place of rows.
 
     >>> import pyarrow as pa, skyband as sb
     >>> plays = pa.table({"player": ["a", "a", "b"], "x": [3, 5, 4]})
@@ -97,15 +92,10 @@ class SkybandDistinct(DistinctTopK):
     """
 
     shortens = True
-    saved_arrays = ("rows", "starts")
-    saved_forms: ClassVar[Forms] = {"starts": Form("starts", 0, ascends=True)}
-    saved_parts = (("payload/", "payload"),)
+    saved_parts = (("", "bands"),)
 
     def __init__(self, query: TopK) -> None:
         super().__init__(query)
-        self.rows = np.zeros((0, kernel.WIDTH), np.int64)
-        self.starts = np.zeros(1, np.int64)
-        self.payload = Payload({})
         self.everyone: AllIds | None = None
         """The best row of every id of each live pane, if positions are asked for."""
 
@@ -114,7 +104,7 @@ class SkybandDistinct(DistinctTopK):
         self.everyone = AllIds()
 
     def start(self) -> None:
-        self.payload = self._new_payload()
+        self.bands = Bands(self.query.k, None, self._new_payload())
 
     def _rule(self, key: Ints, tie: Ints) -> tuple[Ints, Ints]:
         return key, tie
@@ -152,36 +142,10 @@ class SkybandDistinct(DistinctTopK):
         if self.everyone is not None:
             self.everyone.take(self._named(panes))
             panes = panes.with_parts(rows=self._few(panes.parts["rows"]))
-        part = panes.parts["rows"]
-        slots = self.payload.add(part) if len(part) else _NONE
-        order = np.argsort(panes.group, kind="stable")
-        runs = Part(part.offsets, {n: part.columns.get(n, _NONE) for n in ("key", "tie", "hash")})
-        runs = Part(part.offsets, {**runs.columns, "slot": slots}).take(order)
-        pushed = NewIds(
-            frozen(panes.stamp[order]), frozen(panes.group[order]), frozen(runs.offsets),
-            frozen(runs["key"]), frozen(runs["tie"]),
-            frozen(np.asarray(runs["hash"]).view(np.int64)), frozen(runs["slot"]),
-        )  # fmt: skip
-        groups = max(len(self.starts) - 1, int(panes.group.max(initial=-1)) + 1)
-        due, numbers = group_windows(windows, groups)
-        self.rows, self.starts, rows, answered = fold_distinct(
-            frozen(self.rows), frozen(self.starts), groups, self.query.k, pushed, due
-        )
-        found = None
-        if len(windows):
-            columns: dict[str, Any] = {"key": rows[:, 0].copy(), "tie": rows[:, 1].copy()}
-            columns |= self.payload.gather(rows[:, 2].copy())
-            found = Runs(
-                numbers[answered[:, 0]],
-                answered[:, 1].astype(np.int32),
-                {"rows": Part(offsets_of(answered[:, 2]), columns)},
-            )
+        answers = self.bands.fold(panes, windows)
         if self.everyone is not None and len(windows):
             self.everyone.expire(windows)
-        if self.payload.crowded(len(self.rows)):
-            self.payload.compact(self.rows[:, kernel.SLOT])
-            self.rows[:, kernel.SLOT] = np.arange(len(self.rows))
-        return found
+        return answers
 
     def _few(self, part: Part) -> Part:
         """The best k rows of each run and those tied with the k-th: all that answers can need."""
@@ -211,24 +175,13 @@ class SkybandDistinct(DistinctTopK):
         return part.rows(*found)
 
     def partial(self, first: int, end: int, group: int | None = None) -> Runs:
-        owner = np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
-        live = (self.rows[:, kernel.PANE] >= first) & (self.rows[:, kernel.SHADE] < first)
-        if group is not None:
-            live &= owner == group
-        at = np.flatnonzero(live)
-        groups, lengths = np.unique(owner[at], return_counts=True)
-        columns: dict[str, Any] = {
-            "key": self.rows[at, kernel.KEY], "tie": self.rows[at, kernel.TIE]
-        }  # fmt: skip
-        columns |= self.payload.gather(self.rows[at, kernel.SLOT])
-        part = Part(offsets_of(lengths), columns).first_rows(self.query.k)
-        return Runs(np.zeros(len(groups), np.int64), groups.astype(np.int32), {"rows": part})
+        return self.bands.read(first, end, group)
 
     # State ------------------------------------------------------------------------------------
 
     def stats(self) -> dict[str, int | float]:
         more = 0 if self.everyone is None else self.everyone.nbytes
-        return {"retained": len(self.rows), "state_bytes": self.nbytes + more}
+        return {"retained": len(self.bands.rows), "state_bytes": self.nbytes + more}
 
     def snapshot(self) -> State:
         own = super().snapshot()
@@ -236,24 +189,11 @@ class SkybandDistinct(DistinctTopK):
 
     def restore(self, arrays: Saved) -> None:
         super().restore(arrays)
-        owners = self.starts[0] == 0 and self.starts[-1] == len(self.rows)
-        require(owners and self.payload.has(self.rows[:, kernel.SLOT]), "a row has no slot")
-        self._check_sealed(self.rows[:, kernel.PANE])
+        self._check_sealed(self.bands.rows[:, PANE])
         if self.everyone is not None:
             self.everyone.restore(arrays)
             for piece in self.everyone.pieces:
                 self.saved_runs(piece)
 
     def _check(self) -> None:
-        k, columns = self.query.k, kernel
-        self.payload._check(self.rows[:, columns.SLOT])
-        for low, high in zip(self.starts[:-1], self.starts[1:], strict=True):
-            rows = self.rows[low:high]
-            order = np.lexsort((~rows[:, columns.TIE], ~rows[:, columns.KEY]))
-            assert (rows[:, :2] == rows[order][:, :2]).all()
-            for i, row in enumerate(rows):
-                later = rows[:i][rows[:i, columns.PANE] >= row[columns.PANE]]
-                assert (later[:, columns.HASH] != row[columns.HASH]).all()
-                assert len(set(later[:, columns.HASH].tolist())) <= row[columns.COUNT] < k
-                own = rows[:i][rows[:i, columns.HASH] == row[columns.HASH]]
-                assert not len(own) or own[:, columns.PANE].max() <= row[columns.SHADE]
+        self.bands._check()

@@ -18,7 +18,8 @@ from skyband.data.retained_rows import RetainedRows
 from skyband.kernels.borrow import frozen
 from skyband.kernels.select import select_runs
 from skyband.query.topk import TopK
-from skyband.topk.distinct import DistinctTopK, group_windows
+from skyband.topk.bands import group_windows
+from skyband.topk.distinct import DistinctTopK
 from skyband.topk.kernels.latest import fold_latest
 
 _GONE = np.iinfo(np.int64).min
