@@ -9,7 +9,6 @@ once, as long as the longest window needs them. For each size of window there ar
     sums                           ├───────┤  the best 100
 
 Sums are kept by code (``CodeSums``) or, for integer counts of groups, in blocks (``BlockSums``).
-What ranks items by a measure is in ``MeasuredSums``.
 """
 
 from __future__ import annotations
@@ -23,21 +22,13 @@ from skyband.arrays import Array, Ints, Mask, Saved, State, grown
 from skyband.contract.rows import NO_WINDOWS, Windows
 from skyband.contract.runs import Part, Runs, offsets_of, run_starts
 from skyband.data.flat_state import Form, admitted, require
+from skyband.data.keys import owned_keys
 from skyband.frequency.block_sums import BlockSums
+from skyband.frequency.code_sums import CodeSums, Since
 from skyband.frequency.items import GroupOrder, ItemCodes, ItemColumns
-from skyband.frequency.kernels.counting import grouped_keys
-from skyband.frequency.kernels.pane_sums import (
-    HEAD,
-    PLACES,
-    BestCodes,
-    Groups,
-    PaneEntries,
-    Sums,
-    fold_lists,
-    recount,
-)
+from skyband.frequency.kernels.pane_sums import Groups, recount
 from skyband.frequency.listed import from_listed
-from skyband.frequency.measured_sums import MeasuredSums
+from skyband.frequency.measures import Measure
 from skyband.frequency.tape import Tape
 from skyband.kernels.arrange import counting_order
 
@@ -50,89 +41,6 @@ _STRETCH = 1 << 16
 _PANE_BITS = 40
 """Bits for the pane in a sort key of (group, pane): 2^40 panes per group are enough."""
 _NONE = np.zeros(0, np.int64)
-
-
-class CodeSums:
-    """The sums of the window of one size, by code. State: a sum per code.
-
-    For floating-point numbers, also one for each code and entry of its old panes.
-    """
-
-    def __init__(self, k: int, dtype: np.dtype[Any], columns: int, first: int) -> None:
-        """Sums over no panes yet; ``first`` is the place of the first one in the lists."""
-        self.k = k
-        self.last = np.full(k, -1)
-        """The codes of its last answer."""
-        self.place = np.full(PLACES, first, np.int64)
-        """Its first pane, its first fresh pane and the end of its panes, in the lists."""
-        self.refs = np.zeros(0, np.int32)
-        self.fresh = self.old = np.zeros((0, columns), dtype)
-        self.rest = Tape({"rest": self.old})
-
-    @property
-    def nbytes(self) -> int:
-        arrays = (self.refs, self.fresh, self.old, self.last)
-        return sum(int(array.nbytes) for array in arrays) + self.rest.nbytes
-
-    @property
-    def head(self) -> int:
-        """The place of its first pane in the lists."""
-        return int(self.place[HEAD])
-
-    def live(self, lists: PaneSums) -> int:
-        """How many items are counted, each once per group."""
-        return len(lists.items)
-
-    def show(self, k: int) -> None:
-        """Answer with so many items from now on."""
-        self.k, self.last = k, np.full(k, -1)
-
-    def drop(self, panes: int) -> None:
-        """These panes, which it has left, are no longer in the lists."""
-        self.place -= panes
-
-    def run(self, lists: PaneSums, windows: Windows) -> tuple[Array, ...]:
-        """Take all panes of the lists, and read windows; see ``fold_lists``."""
-        known, first, starts = lists.items.bound, self.head, lists.starts
-        low = int(starts[first])
-        self.refs, self.fresh = grown(self.refs, known), grown(self.fresh, known)
-        code, value = lists.entries["code"], lists.entries["value"]
-        if lists.dtype.kind == "f":
-            self.old = grown(self.old, known)
-            new = len(code) - low - len(self.rest)
-            self.rest.append(rest=np.zeros((new, self.old.shape[1]), lists.dtype))
-        place, starts = self.place - first, starts[first:] - low
-        best = fold_lists(
-            PaneEntries(code[low:], value[low:], self.rest["rest"], lists.pane[first:], starts),
-            place,
-            Sums(self.old[:known], self.fresh[:known], self.refs[:known]),
-            windows.first,
-            windows.end,
-            lists.groups(windows),
-            BestCodes(lists.items.order_key, self.k, lists.items.item_type.decided, self.last),
-        )
-        if len(self.rest):
-            self.rest.drop(int(starts[place[HEAD]]))
-        self.place = place + first
-        return best[0], best[1].T, *best[2:]
-
-    def _check(self, lists: PaneSums) -> None:
-        head, flip, tail = self.place.tolist()
-        assert 0 <= head <= tail == len(lists.pane)
-        known, (low, old, high) = lists.items.bound, lists.starts[[head, max(head, flip), tail]]
-        code, value = lists.entries["code"], lists.entries["value"]
-        assert np.array_equal(np.bincount(code[low:high], minlength=known), self.refs[:known])
-        whole, before = np.zeros((2, known, value.shape[1]), lists.dtype)
-        np.add.at(whole, code[low:high], value[low:high])
-        np.add.at(before, code[low:old], value[low:old])
-        if not len(self.old):
-            assert np.array_equal(whole, self.fresh[:known])
-            return
-        assert np.allclose(whole, self.old[:known] + self.fresh[:known])
-        assert np.allclose(before, self.old[:known])
-        assert not self.old[:known][self.refs[:known] == 0].any()
-        assert not self.fresh[:known][self.refs[:known] == 0].any()
-        assert len(self.rest) == high - low
 
 
 class PaneSums:
@@ -156,22 +64,23 @@ class PaneSums:
         values: Sequence[str] = ("count",),
         scalars: Sequence[str] = (),
         answer: Answer | None = None,
-        measured: MeasuredSums | None = None,
+        measure: Measure | None = None,
+        since: Since | None = None,
     ) -> None:
         """``ks`` say how many items the windows of each size show; the first is the longest.
 
         With ``blocks``, which are for integers of groups, an item has one code in all groups;
         otherwise each group has codes of its own. ``values`` are the columns that are added up;
-        ``scalars``, of the same type, are kept for each list. ``measured``, if items are not ranked
-        by the first of the values, is a model of the sums.
+        ``scalars``, of the same type, are kept for each list. ``measure`` is what items are ranked
+        by if not by the first of the values.
         """
         self.items, self.order = ItemCodes(item_type), GroupOrder()
         self.dtype, self.values, self.grouped, self.blocks = dtype, values, grouped, blocks
         self.own_codes = grouped and not blocks
         """Whether each group has codes of its own."""
         self.answer = self._counted if answer is None else answer
-        self.measured = measured
-        self.shown = values if measured is None else ("estimate", *measured.measure.values)
+        self.measure, self.since = measure, since
+        self.shown = values if measure is None else ("estimate", *measure.values)
         """The columns of answers."""
         self.group = np.zeros(0, np.int32)
         """The group of each code, if each group has codes of its own."""
@@ -187,12 +96,10 @@ class PaneSums:
         self.sums = [self._new_sums(k) for k in ks]
         self.inserts = self.removals = self.updates = 0
 
-    def _new_sums(self, k: int, first: int = 0) -> CodeSums | BlockSums | MeasuredSums:
-        if self.measured is not None:
-            return self.measured.fresh(k, first)
+    def _new_sums(self, k: int, first: int = 0) -> CodeSums | BlockSums:
         if self.blocks:
             return BlockSums(k, first)
-        return CodeSums(k, self.dtype, len(self.values), first)
+        return CodeSums(k, self, first, self.measure, self.since)
 
     def __len__(self) -> int:
         return self.sums[0].live(self)
@@ -293,7 +200,7 @@ class PaneSums:
         part = panes.parts["items"]
         hashes = self.items.item_type.hashes(part)
         if self.own_codes:
-            hashes = grouped_keys(hashes, panes.group, part.offsets)
+            hashes = owned_keys(hashes, panes.group, part.offsets)
         codes, rows, fresh = self.items.take(hashes, part)
         self.inserts += len(fresh)
         self.updates += len(codes) - len(fresh)
@@ -349,7 +256,7 @@ class PaneSums:
 
     # Answers ----------------------------------------------------------------------------------
 
-    def _read(self, sums: CodeSums | BlockSums | MeasuredSums, windows: Windows) -> Runs | None:
+    def _read(self, sums: CodeSums | BlockSums, windows: Windows) -> Runs | None:
         code, columns, group, end, per_window, rest = sums.run(self, windows)
         if not len(windows):
             return None
@@ -366,7 +273,7 @@ class PaneSums:
 
     def partial(self, first: int, end: int, group: int | None) -> Runs:
         """The best items of each group over the live panes ``[first, end)``."""
-        if self.measured is not None:
+        if self.measure is not None:
             return self._measured(first, end, group, self.most)
         owner, part = self._between(first, end, group)
         low = run_starts(owner)
@@ -379,7 +286,7 @@ class PaneSums:
 
     def totals(self, first: int, end: int, group: int) -> Part:
         """The counts of all items of a group over the live panes ``[first, end)``, in any order."""
-        if self.measured is not None:
+        if self.measure is not None:
             return self._measured(first, end, group, max(self.items.bound, 1)).parts["items"]
         _, part = self._between(first, end, group)
         return self.items.summed(part["code"], part["value"][:, 0])
@@ -417,7 +324,7 @@ class PaneSums:
 
     def _counted(self, windows: Windows, part: Part, rest: Array) -> Runs:
         assert windows.group is not None
-        part = part if self.measured is None else self.measured.measure.ranked(part)
+        part = part if self.measure is None else self.measure.ranked(part)
         best = self.items.item_type.ranked(part, self.most)
         return Runs(windows.number, windows.group, {"items": best})
 

@@ -155,19 +155,11 @@ def combine_hashes(into: Hashes, other: Hashes) -> None:
         into[i] = mix(into[i] * _ROUND + other[i])
 
 
-def _marked(hashes: Hashes, bitmap: Bytes, offset: int) -> None:
+def mark_nulls(hashes: Hashes, bitmap: Bytes, offset: int) -> None:
+    """Give rows whose validity bit is unset the hash of null."""
     first, end = offset >> 3, (offset + len(hashes) + 7) >> 3
     valid = np.unpackbits(bitmap[first:end], bitorder="little")[offset & 7 :][: len(hashes)]
     hashes[valid == 0] = NULL_HASH
-
-
-@kernel_of(stand_in=_marked)
-def mark_nulls(hashes: Hashes, bitmap: Bytes, offset: int) -> None:
-    """Give rows whose validity bit is unset the hash of null."""
-    for i in range(len(hashes)):
-        bit = i + offset
-        if (bitmap[bit >> 3] >> (bit & 7)) & 1 == 0:
-            hashes[i] = NULL_HASH
 
 
 # The table: `keys` and `codes` of 2^b slots, probed one slot after the other. A key's home is its

@@ -9,20 +9,20 @@ import numpy as np
 
 from skyband.arrays import Codes, Ints, Saved, State, copied
 from skyband.contract.rows import Windows
-from skyband.contract.runs import Part, Runs, expand
+from skyband.contract.runs import Part, Runs, expand, offsets_of
 from skyband.contract.tumbling import Tumbling
 from skyband.data.flat_state import Form, admitted, require
 from skyband.kernels.borrow import frozen
+from skyband.kernels.sorting import sort_runs
 from skyband.query.topk import TopK
 from skyband.topk.base import TopKSynopsis
 from skyband.topk.kernels import skyband as kernel
-from skyband.topk.kernels.skyband import BASE, CAP, PANE, sorted_runs
+from skyband.topk.kernels.skyband import BASE, CAP, PANE
 from skyband.topk.payload import Payload
 from skyband.topk.pruner import BatchPruner
 
 _NONE = np.zeros(0, np.int64)
 _ONE = np.zeros(1, np.int32)
-_MOST_TO_INSERT = 64  # the greatest k for which panes are sorted by insertion
 
 
 class SkybandTopK(TopKSynopsis):
@@ -56,8 +56,8 @@ class SkybandTopK(TopKSynopsis):
 
     def start(self) -> None:
         self.payload = self._new_payload()
-        one = self.query.window.panes.per_window == 1 and self.query.k <= _MOST_TO_INSERT
-        self.alone = Tumbling(self._sorted) if one and not self.counting else None
+        one = self.query.window.panes.per_window == 1 and not self.counting
+        self.alone = Tumbling(self._sorted) if one else None
 
     def serve(self, queries: Sequence[TopK]) -> None:
         self.served = tuple(queries)
@@ -114,8 +114,9 @@ class SkybandTopK(TopKSynopsis):
     def _sorted(self, panes: Runs, runs: Ints) -> Runs:
         """The rows of some runs of panes, the best first."""
         part = panes.parts["rows"]
-        rows = frozen(part["key"]), frozen(part["tie"]), frozen(part.offsets)
-        best = part.rows(*sorted_runs(*rows, frozen(runs)))
+        order, _ = sort_runs(frozen(part["key"]), frozen(part["tie"]), frozen(part.offsets))
+        lengths = part.lengths[runs]
+        best = part.rows(order[expand(part.offsets[runs], lengths)], offsets_of(lengths))
         return Runs(panes.stamp[runs], panes.group[runs], {"rows": best})
 
     def forget(self, groups: Codes) -> None:
