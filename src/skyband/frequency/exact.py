@@ -14,12 +14,12 @@ from skyband.contract.runs import Part, Runs, offsets_of, pick
 from skyband.contract.tumbling import Tumbling
 from skyband.data.columns import take
 from skyband.data.keys import hash_columns
-from skyband.frequency.base import ONE_EACH, FrequencySynopsis
+from skyband.frequency.base import FrequencySynopsis
 from skyband.frequency.kernels.best_codes import best_of_runs
 from skyband.frequency.kernels.counting import count_runs, sum_runs
 from skyband.frequency.latest_rows import bare
 from skyband.frequency.pane_sums import OwnWindows, PaneSums
-from skyband.frequency.weights import too_heavy
+from skyband.frequency.weights import ONE_EACH, too_heavy
 from skyband.kernels.borrow import frozen
 from skyband.query.frequency import HeavyHitters
 
