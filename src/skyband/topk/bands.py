@@ -55,8 +55,8 @@ class Bands(FlatState):
         part = panes.parts["rows"]
         slots = self.payload.add(part) if len(part) else _NONE
         names = ("key", "tie", self.last)
-        rows = {name: part.columns.get(name, _NONE).view(np.int64) for name in names}
-        rows = Part(part.offsets, {**rows, "slot": slots})
+        columns = {name: part.columns.get(name, _NONE).view(np.int64) for name in names}
+        rows = Part(part.offsets, {**columns, "slot": slots})
         if self.most is None:
             best = sort_runs(frozen(rows["key"]), frozen(rows["tie"]), frozen(rows.offsets))[0]
             rows = rows.rows(best, rows.offsets)
