@@ -227,8 +227,7 @@ class FrequencySynopsis(Synopsis[HeavyHitters]):
         if not self.query.keep:
             return None
         types = {name: self.schema.field(name).type for name in self.query.keep}
-        grouped = self.many_groups and bool(self.query.groups)
-        return LatestRows(types, grouped, grouped and self.own_windows)
+        return LatestRows(types, self.many_groups and bool(self.query.groups))
 
     def summarise(self, rows: Rows) -> Runs:
         runs, keep = self._summarise(rows), self.query.kept

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from skyband.arrays import Array, Ints, Mask, Saved, State, grown
+from skyband.arrays import Array, Ints, Saved, State, grown
 from skyband.contract.rows import NO_WINDOWS, Windows
 from skyband.contract.runs import Part, Runs, offsets_of, run_starts
 from skyband.data.flat_state import Form, admitted, require
@@ -405,7 +405,8 @@ class OwnWindows(PaneSums):
         scalars = {name: self.runs[name][order] for name in self.scalars}
         lists = Runs(self.pane[order], owner[order], {"items": self._lists.take(order)}, scalars)
         answers = self._recounted(windows, lists)
-        live = self._needed(lists, windows[0])
+        # Until a group's next window, the panes of its last one may be read again.
+        live = lists.stamp >= windows[0].needed_from(lists.group)
         self.removals += self.items.drop(lists.take(~live).parts["items"]["code"])
         self._hold(lists.take(live))
         return answers
@@ -441,14 +442,6 @@ class OwnWindows(PaneSums):
             answers.append(self._best(own, some.offsets[1:], some["code"], some["value"].T, left))
             start += len(own)
         return answers
-
-    def _needed(self, lists: Runs, longest: Windows) -> Mask:
-        """Until a group's next window, the panes of its last one may be read again."""
-        assert longest.group is not None
-        groups = longest.group
-        needed = np.zeros(int(max(lists.group.max(initial=0), groups.max())) + 1, np.int64)
-        np.maximum.at(needed, groups, longest.first)
-        return lists.stamp >= needed[lists.group]
 
     def _inside(self, first: int, end: int) -> Ints:
         return np.flatnonzero((self.pane >= first) & (self.pane < end))

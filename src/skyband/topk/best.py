@@ -24,9 +24,6 @@ from skyband.topk.kernels.bands import PANE
 # The best row of every id of each live pane: what the position of any id follows from ------------
 
 
-_NEVER = np.iinfo(np.int64).min
-
-
 class AllIds:
     """Summaries of the live panes, as they came. State: one row per id of each pane."""
 
@@ -44,15 +41,8 @@ class AllIds:
 
     def expire(self, windows: Windows) -> None:
         """Drop the panes that no window after these covers."""
-        if windows.group is None:
-            first = int(windows.first[-1])
-            kept = [(piece, piece.stamp >= first) for piece in self.pieces]
-        else:
-            most = max([int(windows.group.max()), *(int(p.group.max()) for p in self.pieces)])
-            needed = np.full(most + 1, _NEVER)
-            np.maximum.at(needed, windows.group, windows.first)
-            kept = [(piece, piece.stamp >= needed[piece.group]) for piece in self.pieces]
-        self.pieces = [p if live.all() else p.take(live) for p, live in kept if live.any()]
+        live = [(p, p.stamp >= windows.needed_from(p.group)) for p in self.pieces]
+        self.pieces = [p if own.all() else p.take(own) for p, own in live if own.any()]
 
     def rows(self, first: int, group: int) -> Part | None:
         """The rows of a group in pane ``first`` and later, as one run; None if there are none."""
