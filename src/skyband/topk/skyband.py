@@ -79,7 +79,7 @@ class SkybandTopK(TopKSynopsis):
         readers = None
         if len(windows) > 1 or self.served[0].k < self.query.k:
             oldest = merged.end - self.query.window.panes.per_window
-            readers = kernel.ReaderWindows(of, np.array([q.k for q in self.served]), oldest, order)
+            readers = kernel.ReaderWindows(of, np.array([q.k for q in self.served]), oldest)
         if merged.group is None:
             tops = self.band.fold(*runs, merged.first, merged.end, order, readers)
         else:

@@ -361,10 +361,12 @@ _FEW = 64  # up to so many rows a group is kept sorted, without a front
 
 
 class AnswerRows(NamedTuple):
-    """What ``fold_units`` writes: pairs of window and group, and their rows."""
+    """What ``fold_units`` writes: pairs of window and group, and their rows.
 
-    pair: Codes  # window, group
-    offsets: Ints  # where the rows of each pair start
+    Each window has a stretch of both, with room for all that it may show.
+    """
+
+    pair: Codes  # window, group, how many rows
     row: Ints  # slot, key, tie
 
 
@@ -642,77 +644,6 @@ def index_runs(run_group: Codes, units: Codes, unit_of: Codes) -> tuple[Codes, i
     return groups, n, starts, index
 
 
-def _counting(*args: Any) -> int:
-    _rows, _groups, _k, plan, run_pane, _offsets, _windows = args
-    return len(plan.groups) + len(run_pane)
-
-
-@kernel_of(work=_counting)
-def count_answers(
-    rows: Ints,
-    groups: Ints,
-    k: int,
-    plan: GroupTurns,
-    run_pane: Ints,
-    offsets: Ints,
-    windows: WindowReads,
-) -> None:
-    """Count the rows and groups in the answer of each window, one place ahead."""
-    units, starts, index, low, high = plan.groups, plan.starts, plan.runs, plan.low, plan.high
-    win_first, win_end, n_rows, n_runs = windows.first, windows.end, windows.row_at, windows.run_at
-    dropped = np.zeros(len(win_end), np.int64)  # rows held now that the window has lost
-    for unit in range(len(units)):
-        w = low[unit]
-        last = high[unit]
-        if w == last:
-            continue
-        g = units[unit]
-        base, top, rest = groups[g, BASE], groups[g, TOP], groups[g, REST]
-        held = groups[g, FRONT] + groups[g, BACK]
-        # Mostly, k of the rows held outlive the last window: look for them, newest first.
-        outlive = win_first[last - 1]
-        live = 0
-        i = held
-        while i > 0 and live < k:
-            i -= 1
-            if i < rest and i >= top:
-                i = top
-            else:
-                live += rows[base + i, PANE] >= outlive
-        if live == k:
-            for x in range(w + 1, last + 1):
-                n_rows[x] += k
-                n_runs[x] += 1
-            continue
-
-        live = 0
-        for i in range(held):
-            if i < top or i >= rest:
-                dropped[first_above(win_first, w, last, rows[base + i, PANE])] += 1
-                live += 1
-        come = starts[unit]
-        gone = come
-        stop = starts[unit + 1]
-        while w < last:
-            live -= dropped[w]
-            dropped[w] = 0
-            while come < stop and run_pane[index[come]] < win_end[w]:
-                live += offsets[index[come] + 1] - offsets[index[come]]
-                come += 1
-            while gone < come and run_pane[index[gone]] < win_first[w]:
-                live -= offsets[index[gone] + 1] - offsets[index[gone]]
-                gone += 1
-            if live > 0:
-                n_rows[w + 1] += k if live > k else live
-                n_runs[w + 1] += 1
-                w += 1
-            elif come == stop:
-                w = last
-            else:
-                w = first_above(win_end, w, last, run_pane[index[come]])
-        dropped[last] = 0
-
-
 @jit
 def first_above(ascending: Ints, low: int, high: int, value: int) -> int:
     """The first place in ``[low, high)`` with a value above ``value``, or ``high``."""
@@ -746,15 +677,10 @@ def fold_units(
     win_first, win_end = borrowed(windows.first), borrowed(windows.end)
     win_oldest, win_most = borrowed(windows.oldest), borrowed(windows.most)
     row_at, run_at = borrowed(windows.row_at), borrowed(windows.run_at)
-    pair, pair_start, out = (
-        borrowed(answers.pair),
-        borrowed(answers.offsets),
-        borrowed(answers.row),
-    )
+    pair, out = borrowed(answers.pair), borrowed(answers.row)
     scratch = borrowed_scratch(scratch)
 
     used, run, w, first = cursor[USED], cursor[RUN], cursor[WINDOW], cursor[FIRST]
-    alone = len(units) == 1  # answers come in order of windows, each where the last one ended
     for unit in range(cursor[UNIT], len(units)):
         touch_groups(rows, order, groups, units, unit)
         group = groups[units[unit]]
@@ -796,10 +722,7 @@ def fold_units(
             if found == 0:  # nothing to answer with until the next run
                 for column in range(TOP, LARGE + 1):
                     group[column] = 0
-                at = w
-                w = last if run == stop else first_above(win_end, at, last, run_pane[index[run]])
-                if alone:
-                    row_at[w], run_at[w] = row_at[at], run_at[at]
+                w = last if run == stop else first_above(win_end, w, last, run_pane[index[run]])
                 continue
             at, most = row_at[w], win_most[w]
             end = at + (most if found > most else found)
@@ -811,12 +734,10 @@ def fold_units(
                 write_best(rows, order, group, out, at, end)
             if end > at:
                 pair[0, run_at[w]], pair[1, run_at[w]] = w, units[unit]
-                pair_start[run_at[w]] = at
+                pair[2, run_at[w]] = end - at
                 row_at[w] = end
                 run_at[w] += 1
             w += 1
-            if alone:
-                row_at[w], run_at[w] = end, run_at[w - 1]
         cursor[HELD] += held_by(group)
         run = -1
     cursor[USED] = used
@@ -853,13 +774,19 @@ class ReaderWindows(NamedTuple):
     of: Codes
     k: Ints  # how many rows each reader shows
     oldest: Ints  # for each window, the first pane of the longest window that ends with it
-    groups: Codes  # those that are answered, in their order; for windows of all groups
 
 
 def _stretches(groups: Codes) -> tuple[Ints, Ints]:
     """Where each stretch of equal groups begins and ends."""
     low = np.flatnonzero(np.diff(groups, prepend=np.int32(-1)))
     return low, np.append(low[1:], len(groups)) if len(low) else low
+
+
+def _covered(starts: Ints, ends: Ints) -> Ints | slice:
+    """All positions in these stretches, in front of which there may be gaps."""
+    if (starts[1:-1] == ends[:-1]).all():
+        return slice(0, int(ends[-1]) if len(ends) else 0)
+    return expand(starts[:-1], ends - starts[:-1])
 
 
 class Skyband:
@@ -897,7 +824,7 @@ class Skyband:
     ) -> Tops:  # fmt: skip
         """Push runs and answer windows, each once all runs before its end are pushed.
 
-        Runs have ascending panes for each group. Window i covers the panes ``[win_first[i],
+        Runs are in the order of their panes. Window i covers the panes ``[win_first[i],
         win_end[i])``; ends ascend, and so do the first panes of each reader. Answers are sorted by
         window and then as in ``group_order``, which must name every group that is to be answered;
         without windows it is ignored.
@@ -905,7 +832,12 @@ class Skyband:
         n_windows = len(win_end)
         units = group_order if n_windows else group_order[:0]
         runs = PaneRows(*map(frozen, (run_pane, offsets, key, tie, slot)))
-        return self._fold(runs, run_group, win_first, win_end, units, 0, n_windows, readers)
+        pushed = runs.offsets[np.searchsorted(runs.pane, [win_first, win_end])]
+        live = self._held + pushed[1] - pushed[0]
+        pairs = np.minimum(len(units), live)
+        return self._fold(
+            runs, run_group, win_first, win_end, units, 0, n_windows, readers, pairs, live
+        )
 
     def fold_each(
         self, run_pane: Ints, run_group: Codes, offsets: Ints, key: Ints, tie: Ints, slot: Ints,
@@ -918,8 +850,12 @@ class Skyband:
         """
         low, high = _stretches(win_group)
         runs = PaneRows(*map(frozen, (run_pane, offsets, key, tie, slot)))
-        units = win_group[low]
-        return self._fold(runs, run_group, win_first, win_end, units, low, high, readers, win_group)
+        units, n_windows = win_group[low], len(win_end)
+        live = np.full(n_windows, self._held + int(runs.offsets[-1] - runs.offsets[0]))
+        pairs = np.ones(n_windows, np.int64)
+        return self._fold(
+            runs, run_group, win_first, win_end, units, low, high, readers, pairs, live
+        )
 
     def read(self, first: int, end: int, group_order: Codes) -> Tops:
         """The top-k of the panes ``[first, end)``; nothing changes.
@@ -935,63 +871,23 @@ class Skyband:
 
     def _fold(
         self, runs: PaneRows, run_group: Codes, win_first: Ints, win_end: Ints, units: Codes,
-        low: Ints | int, high: Ints | int, readers: ReaderWindows | None,
-        win_group: Codes | None = None,
+        low: Ints | int, high: Ints | int, readers: ReaderWindows | None, pairs: Ints, live: Ints,
     ) -> Tops:  # fmt: skip
+        """See ``fold``; a window has at most so many ``pairs``, and ``live`` rows in all groups."""
         plan = self._plan(run_group, units, low, high)
-        n_units, n_windows = len(plan.groups), len(win_end)
-        places = np.zeros((6, n_windows + 1), np.int64)
-        windows = WindowReads(*places)
-        windows.first[:-1], windows.end[:-1] = win_first, win_end
-        windows.oldest[:-1] = win_first if readers is None else readers.oldest
-        windows.most[:-1] = self.k if readers is None else readers.k[readers.of]
-        offsets = runs.offsets
-        if n_windows > 1 and n_units > 1:
-            if readers is None:
-                count_answers(self.rows, self.groups, self.k, plan, runs.pane, offsets, windows)
-            else:
-                self._count_each(readers, run_group, runs, windows, win_group)
-            np.cumsum(places[4:], axis=1, out=places[4:])
-            n_rows, n_out = int(windows.row_at[-1]), int(windows.run_at[-1])
-        else:  # answers are written one after the other, so a bound is enough
-            n_out = len(units) * n_windows
-            n_rows = self._held + int(offsets[-1] - offsets[0])
-            n_rows = min(n_rows * n_windows, n_out * self.k)
+        windows = WindowReads(*np.zeros((6, len(win_end)), np.int64))
+        windows.first[:], windows.end[:] = win_first, win_end
+        windows.oldest[:] = win_first if readers is None else readers.oldest
+        windows.most[:] = self.k if readers is None else readers.k[readers.of]
+        pair_at, row_at = offsets_of(pairs), offsets_of(np.minimum(pairs * windows.most, live))
+        windows.run_at[:], windows.row_at[:] = pair_at[:-1], row_at[:-1]
         answers = AnswerRows(
-            np.empty((2, n_out), np.int32),
-            np.empty(n_out + 1, np.int64),
-            pooled((3, n_rows), np.int64),
+            np.empty((3, pair_at[-1]), np.int32), pooled((3, int(row_at[-1])), np.int64)
         )
         self._work(plan, runs, windows, answers)
-        if n_windows == 1 or n_units == 1:
-            last = n_windows if n_units == 1 else 0
-            n_rows, n_out = int(windows.row_at[last]), int(windows.run_at[last])
-        answers.offsets[n_out] = n_rows
-        window, group = answers.pair[:, :n_out]
-        slot, key, tie = answers.row[:, :n_rows]
-        return Tops(window, group, answers.offsets[: n_out + 1], slot, key, tie)
-
-    def _count_each(
-        self, readers: ReaderWindows, run_group: Codes, runs: PaneRows, windows: WindowReads,
-        win_group: Codes | None,
-    ) -> None:  # fmt: skip
-        """Count the answers of the windows of each reader, whose first panes ascend."""
-        for reader, k in enumerate(readers.k.tolist()):
-            own = np.flatnonzero(readers.of == reader)
-            counted = WindowReads(*np.zeros((6, len(own) + 1), np.int64))
-            counted.first[:-1], counted.end[:-1] = windows.first[own], windows.end[own]
-            low: Ints | int = 0
-            high: Ints | int = len(own)
-            units = readers.groups
-            if win_group is not None:
-                low, high = _stretches(win_group[own])
-                units = win_group[own][low]
-            plan = self._plan(run_group, units, low, high)
-            count_answers(self.rows, self.groups, k, plan, runs.pane, runs.offsets, counted)
-            windows.row_at[own + 1], windows.run_at[own + 1] = (
-                counted.row_at[1:],
-                counted.run_at[1:],
-            )
+        window, group, lengths = answers.pair[:, _covered(pair_at, windows.run_at)]
+        slot, key, tie = answers.row[:, _covered(row_at, windows.row_at)]
+        return Tops(window, group, offsets_of(lengths), slot, key, tie)
 
     def _plan(
         self, run_group: Codes, units: Codes, low: Ints | int, high: Ints | int
