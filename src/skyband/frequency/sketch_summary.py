@@ -76,18 +76,15 @@ class SketchSummaries:
     # Rows -------------------------------------------------------------------------------------
 
     def summarise(self, rows: Rows) -> Runs:
-        weights, total = self.owner.weighed(rows)
-        columns: dict[str, Any] = (
-            {} if self.owner.item_type.raw else {"hash": self.owner.hashed(rows)}
-        )
+        owner = self.owner
+        weights, total = owner.weighed(rows)
+        columns: dict[str, Any] = {} if owner.item_type.raw else {"hash": owner.hashed(rows)}
         if total is not None:
             columns["weight"] = weights
-        columns |= {
-            f"item:{name}": self._as_bound(rows.arrow(name), name) for name in self.owner.items
-        }
+        columns |= {f"item:{name}": self._as_bound(rows.arrow(name), name) for name in owner.items}
         part = Part(rows.offsets, columns)
         runs = rows.runs({"rows": part} if self.raw_rows else {"known": self._counted(part)}, total)
-        return self._cut(runs.with_scalars(missing=np.zeros(len(runs), self.owner.dtype)))
+        return self._cut(runs.with_scalars(missing=np.zeros(len(runs), owner.dtype)))
 
     def _as_bound(self, column: pa.Array, name: str) -> pa.Array:
         """Cast a column to the type that the source had first, so that batches can be joined."""
@@ -146,7 +143,7 @@ class SketchSummaries:
         keys = [
             owned_keys(hashes, np.arange(len(runs)), part.offsets)
             for part in (kept, runs.part("rows"), runs.part("known"))
-            if len(hashes := self._hashes(part, 0, len(part)))
+            if len(hashes := self._hashes(part))
         ]
         mine = np.flatnonzero(np.isin(keys[0], np.concatenate(keys[1:]), kind="sort"))
         return runs.with_parts(kept=kept.rows(mine, np.searchsorted(mine, kept.offsets)))
@@ -174,7 +171,7 @@ class SketchSummaries:
         some = len(known) > 0
         return PaneItems(
             stamp=frozen(runs.stamp),
-            keys=frozen(self._hashes(rows, 0, len(rows), raw)),
+            keys=frozen(self._hashes(rows, raw)),
             weights=frozen(rows["weight"] if weighted else np.zeros(0, self.owner.dtype)),
             offsets=frozen(rows.offsets),
             known=frozen(known["hash"] if some else _NO_HASHES),
@@ -184,19 +181,19 @@ class SketchSummaries:
             missing=frozen(runs.scalars["missing"].astype(self.owner.dtype, copy=False)),
         )
 
-    def _hashes(self, rows: Part, start: int, stop: int, raw: bool = False) -> Array:
-        """Hashes of some rows; with ``raw``, 64-bit integers stay as they are."""
-        if stop == start:
+    def _hashes(self, rows: Part, raw: bool = False) -> Array:
+        """Hashes of rows; with ``raw``, 64-bit integers stay as they are."""
+        if not len(rows):
             return _NO_HASHES
         if "hash" in rows.columns:
-            return np.asarray(rows["hash"][start:stop])
-        values = self.owner.item_type.integers(rows)[start:stop]
+            return np.asarray(rows["hash"])
+        values = self.owner.item_type.integers(rows)
         return values if raw else hash_int64(values.view(np.int64))
 
     def _counted(self, rows: Part) -> Part:
         """The rows of each run counted by item, in order of first appearance."""
         weights = rows["weight"] if "weight" in rows.columns else ONE_EACH
-        hashes = frozen(self._hashes(rows, 0, len(rows)))
+        hashes = frozen(self._hashes(rows))
         first, counts, offsets = count_runs(hashes, False, frozen(weights), rows.offsets)
         columns: dict[str, Any] = {
             "hash": hashes[first],
