@@ -44,14 +44,17 @@ class AllIds:
         live = [(p, p.stamp >= windows.needed_from(p.group)) for p in self.pieces]
         self.pieces = [p if own.all() else p.take(own) for p, own in live if own.any()]
 
-    def rows(self, first: int, group: int) -> Part | None:
-        """The rows of a group in pane ``first`` and later, as one run; None if there are none."""
-        found = [p.take((p.stamp >= first) & (p.group == group)) for p in self.pieces]
-        found = [piece for piece in found if len(piece)]
-        if not found:
-            return None
-        part = Runs.concat(found).parts["rows"]
-        return Part(np.array([0, len(part)]), part.columns)
+    def between(self, first: int, end: int, group: int | None) -> Runs:
+        """The rows of the panes ``[first, end)``: one run per group."""
+        some = []
+        for piece in self.pieces:
+            own = piece.slice(*np.searchsorted(piece.stamp, [first, end]).tolist())
+            some.append(own if group is None else own.take(own.group == group))
+        some = [runs for runs in some if len(runs)]
+        if not some:
+            return Runs(np.zeros(0, np.int64), np.zeros(0, np.int32), {})
+        found = Runs.concat(some)
+        return found.stamped(np.zeros(len(found), np.int64)).ordered().united()
 
     def state(self) -> State:
         """All panes as bytes."""
@@ -155,14 +158,8 @@ class SkybandDistinct(DistinctTopK):
         self, first: int, end: int, group: int, key: Sequence[pa.Array]
     ) -> tuple[int, Any, int] | None:
         assert self.everyone is not None
-        part = self.everyone.rows(first, group)
-        return None if part is None else self.position_in(self._of_each(part), key)
-
-    def _of_each(self, part: Part) -> Part:
-        """The best row of each id; rows that differ only in kept columns are equal here."""
-        keys = self._rule(part["key"], part["tie"])
-        found = best_of_each(part["hash"], keys, (), part.offsets)
-        return part.rows(*found)
+        found = self.everyone.between(first, end, group)
+        return self.position_in(self.united(found.part("rows")), key)
 
     def partial(self, first: int, end: int, group: int | None = None) -> Runs:
         return self.bands.read(first, end, group)

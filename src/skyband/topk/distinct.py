@@ -84,6 +84,7 @@ class DistinctTopK(TopKSynopsis):
         """One row per id of each run, in runs that were joined."""
         if not len(part):
             return part
-        kept = (part[f"shown:{name}"] for name in self.query.keep)
+        names = (f"shown:{name}" for name in self.query.keep)  # positions do not depend on them
+        kept = (part[name] for name in names if name in part.columns)
         keys = self._rule(part["key"], part["tie"])
         return part.rows(*best_of_each(part["hash"], keys, kept, part.offsets))
