@@ -80,10 +80,9 @@ class SkybandTopK(TopKSynopsis):
         if len(windows) > 1 or self.served[0].k < self.query.k:
             oldest = merged.end - self.query.window.panes.per_window
             readers = kernel.ReaderWindows(of, np.array([q.k for q in self.served]), oldest)
-        if merged.group is None:
-            tops = self.band.fold(*runs, merged.first, merged.end, order, readers)
-        else:
-            tops = self.band.fold_each(*runs, merged.first, merged.end, merged.group, readers)
+        groups = order if merged.group is None else merged.group
+        cut = merged.first, merged.end, groups, readers, merged.group is not None
+        tops = self.band.fold(*runs, *cut)
         answers = [
             self._partial(tops.of(of[tops.window] == i), merged.number) if len(own) else None
             for i, own in enumerate(windows)

@@ -776,12 +776,6 @@ class ReaderWindows(NamedTuple):
     oldest: Ints  # for each window, the first pane of the longest window that ends with it
 
 
-def _stretches(groups: Codes) -> tuple[Ints, Ints]:
-    """Where each stretch of equal groups begins and ends."""
-    low = np.flatnonzero(np.diff(groups, prepend=np.int32(-1)))
-    return low, np.append(low[1:], len(groups)) if len(low) else low
-
-
 def _covered(starts: Ints, ends: Ints) -> Ints | slice:
     """All positions in these stretches, in front of which there may be gaps."""
     if (starts[1:-1] == ends[:-1]).all():
@@ -820,42 +814,43 @@ class Skyband:
 
     def fold(
         self, run_pane: Ints, run_group: Codes, offsets: Ints, key: Ints, tie: Ints, slot: Ints,
-        win_first: Ints, win_end: Ints, group_order: Codes, readers: ReaderWindows | None = None,
+        win_first: Ints, win_end: Ints, groups: Codes, readers: ReaderWindows | None = None,
+        own: bool = False,
     ) -> Tops:  # fmt: skip
         """Push runs and answer windows, each once all runs before its end are pushed.
 
         Runs are in the order of their panes. Window i covers the panes ``[win_first[i],
         win_end[i])``; ends ascend, and so do the first panes of each reader. Answers are sorted by
-        window and then as in ``group_order``, which must name every group that is to be answered;
+        window and then as in ``groups``, which must name every group that is to be answered;
         without windows it is ignored.
-        """
-        n_windows = len(win_end)
-        units = group_order if n_windows else group_order[:0]
-        runs = PaneRows(*map(frozen, (run_pane, offsets, key, tie, slot)))
-        pushed = runs.offsets[np.searchsorted(runs.pane, [win_first, win_end])]
-        live = self._held + pushed[1] - pushed[0]
-        pairs = np.minimum(len(units), live)
-        return self._fold(
-            runs, run_group, win_first, win_end, units, 0, n_windows, readers, pairs, live
-        )
 
-    def fold_each(
-        self, run_pane: Ints, run_group: Codes, offsets: Ints, key: Ints, tie: Ints, slot: Ints,
-        win_first: Ints, win_end: Ints, win_group: Codes, readers: ReaderWindows | None = None,
-    ) -> Tops:  # fmt: skip
-        """As ``fold``, but each group has panes and windows of its own.
-
-        Windows are sorted by group (in any order of groups), then ascending; answers come in the
-        order of the windows.
+        If groups have their ``own`` panes and windows, ``groups`` are those of the windows, which
+        are sorted by group (in any order of groups). Answers come in the order of the windows.
         """
-        low, high = _stretches(win_group)
-        runs = PaneRows(*map(frozen, (run_pane, offsets, key, tie, slot)))
-        units, n_windows = win_group[low], len(win_end)
-        live = np.full(n_windows, self._held + int(runs.offsets[-1] - runs.offsets[0]))
-        pairs = np.ones(n_windows, np.int64)
-        return self._fold(
-            runs, run_group, win_first, win_end, units, low, high, readers, pairs, live
+        n, runs = len(win_end), PaneRows(*map(frozen, (run_pane, offsets, key, tie, slot)))
+        if own:
+            low = np.flatnonzero(np.diff(groups, prepend=np.int32(-1)))
+            plan = self._plan(run_group, groups[low], low, np.append(low[1:], n)[: len(low)])
+            pairs, live = np.ones(n, np.int64), np.full(n, self._held + len(runs.key))
+        else:
+            plan = self._plan(run_group, groups if n else groups[:0], 0, n)
+            pushed = runs.offsets[np.searchsorted(runs.pane, [win_first, win_end])]
+            live = self._held + pushed[1] - pushed[0]
+            pairs = np.minimum(len(groups), live)
+        windows = WindowReads(*np.zeros((6, n), np.int64))
+        windows.first[:], windows.end[:] = win_first, win_end
+        windows.oldest[:] = win_first if readers is None else readers.oldest
+        windows.most[:] = self.k if readers is None else readers.k[readers.of]
+        # Each window has room for what it may show at most: so many pairs, and rows.
+        pair_at, row_at = offsets_of(pairs), offsets_of(np.minimum(pairs * windows.most, live))
+        windows.run_at[:], windows.row_at[:] = pair_at[:-1], row_at[:-1]
+        answers = AnswerRows(
+            np.empty((3, pair_at[-1]), np.int32), pooled((3, int(row_at[-1])), np.int64)
         )
+        self._work(plan, runs, windows, answers)
+        window, group, lengths = answers.pair[:, _covered(pair_at, windows.run_at)]
+        slot, key, tie = answers.row[:, _covered(row_at, windows.row_at)]
+        return Tops(window, group, offsets_of(lengths), slot, key, tie)
 
     def read(self, first: int, end: int, group_order: Codes) -> Tops:
         """The top-k of the panes ``[first, end)``; nothing changes.
@@ -868,26 +863,6 @@ class Skyband:
         return self.copy().fold(
             none, np.empty(0, np.int32), offsets, none, none, none, *window, group_order
         )
-
-    def _fold(
-        self, runs: PaneRows, run_group: Codes, win_first: Ints, win_end: Ints, units: Codes,
-        low: Ints | int, high: Ints | int, readers: ReaderWindows | None, pairs: Ints, live: Ints,
-    ) -> Tops:  # fmt: skip
-        """See ``fold``; a window has at most so many ``pairs``, and ``live`` rows in all groups."""
-        plan = self._plan(run_group, units, low, high)
-        windows = WindowReads(*np.zeros((6, len(win_end)), np.int64))
-        windows.first[:], windows.end[:] = win_first, win_end
-        windows.oldest[:] = win_first if readers is None else readers.oldest
-        windows.most[:] = self.k if readers is None else readers.k[readers.of]
-        pair_at, row_at = offsets_of(pairs), offsets_of(np.minimum(pairs * windows.most, live))
-        windows.run_at[:], windows.row_at[:] = pair_at[:-1], row_at[:-1]
-        answers = AnswerRows(
-            np.empty((3, pair_at[-1]), np.int32), pooled((3, int(row_at[-1])), np.int64)
-        )
-        self._work(plan, runs, windows, answers)
-        window, group, lengths = answers.pair[:, _covered(pair_at, windows.run_at)]
-        slot, key, tie = answers.row[:, _covered(row_at, windows.row_at)]
-        return Tops(window, group, offsets_of(lengths), slot, key, tie)
 
     def _plan(
         self, run_group: Codes, units: Codes, low: Ints | int, high: Ints | int
