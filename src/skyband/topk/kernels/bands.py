@@ -22,7 +22,7 @@ from skyband.kernels.sorting import kth_greatest
 KEY, TIE, PANE, SLOT, LAST = range(5)  # LAST: the hash of the id, or how many more rows tie
 WIDTH = 5
 NEVER = np.iinfo(np.int64).min
-_ROOM = 64  # rows that may come before the next look for those that no answer needs
+_ROOM = 32  # rows that may come before the next look for those that no answer needs
 
 
 class BandRows(NamedTuple):
@@ -44,6 +44,13 @@ class GroupWindows(NamedTuple):
     end: Ints
     cuts: Ints
     shared: bool
+
+
+@piece
+def _copy(source: Ints, at: int, target: Ints, to: int) -> None:
+    """Copy one row; a view of it would count references."""
+    for column in range(WIDTH):
+        target[to, column] = source[at, column]
 
 
 @piece
@@ -70,9 +77,9 @@ def _enter(best: Ints, size: int, k: int, rows: Ints, i: int, ids: bool) -> int:
     while at > 0 and (
         best[at - 1, KEY] < key or (ids and best[at - 1, KEY] == key and best[at - 1, TIE] < tie)
     ):
-        copy_rows(best[at], best[at - 1], WIDTH)
+        _copy(best, at - 1, best, at)
         at -= 1
-    copy_rows(best[at], rows[i], WIDTH)
+    _copy(rows, i, best, at)
     return size
 
 
@@ -89,9 +96,9 @@ def _pruned(rows: Ints, n: int, k: int, ids: bool, first: int, best: Ints) -> in
         size = entered
         free -= 1
         if free != i:
-            copy_rows(rows[free], rows[i], WIDTH)
+            _copy(rows, i, rows, free)
     for i in range(free, n):
-        copy_rows(rows[i - free], rows[i], WIDTH)
+        _copy(rows, i, rows, i - free)
     return n - free
 
 
@@ -103,7 +110,7 @@ def _read_ids(rows: Ints, n: int, k: int, first: int, best: Ints, out: Ints, at:
         if rows[i, PANE] >= first:
             size = max(size, _enter(best, size, k, rows, i, True))
     for i in range(size):
-        copy_rows(out[at + i], best[i], WIDTH)
+        _copy(best, i, out, at + i)
     return at + size
 
 
@@ -136,7 +143,7 @@ def _read_tied(
                 continue
             tied -= 1
             last = at
-        copy_rows(out[at], rows[i], WIDTH)
+        _copy(rows, i, out, at)
         out[at, LAST] = 0
         at += 1
     if at > start:
@@ -169,7 +176,7 @@ def fold_bands(
         low, high = 0, len(due.first)
         if not due.shared:
             low, high = due.cuts[g], due.cuts[g + 1]
-        first, enough = NEVER, 2 * n + _ROOM
+        first, enough = NEVER, n + n // 4 + _ROOM
         for w in range(low, high + 1):
             while (
                 run < len(pushed.stamp)
@@ -185,7 +192,7 @@ def fold_bands(
                     n += 1
                 if n > enough:
                     n = _pruned(work, n, k, ids, first, best)
-                    enough = 2 * n + _ROOM
+                    enough = n + n // 4 + _ROOM
                 run += 1
             if w == high or n == 0:
                 continue

@@ -608,7 +608,7 @@ class GroupTurns(NamedTuple):
 
 
 class WindowReads(NamedTuple):
-    """The windows to answer, in order of their ends; the last two move on as answers are written.
+    """The windows to answer, in order of their ends; ``row_at`` and ``run_at`` move on meanwhile.
 
     Windows that end together may begin in different panes, and show different numbers of rows.
     """
@@ -619,6 +619,8 @@ class WindowReads(NamedTuple):
     most: Ints  # how many rows of a group it shows
     row_at: Ints  # where the window's next row is written
     run_at: Ints  # where its next group is written
+    row_from: Ints  # where its first row is
+    run_from: Ints  # where its first group is
 
 
 @kernel
@@ -654,6 +656,20 @@ def first_above(ascending: Ints, low: int, high: int, value: int) -> int:
         else:
             high = middle
     return low
+
+
+@jit
+def close_gaps(written: Any, starts: Ints, ends: Ints) -> None:
+    """Move what was written for each window to the end of what was for the one before it."""
+    at = 0
+    for w in range(len(starts)):
+        if at == starts[w]:
+            at = ends[w]
+            continue
+        for i in range(starts[w], ends[w]):
+            for column in range(3):
+                written[column, at] = written[column, i]
+            at += 1
 
 
 def _folding(*args: Any) -> int:
@@ -741,6 +757,8 @@ def fold_units(
         cursor[HELD] += held_by(group)
         run = -1
     cursor[USED] = used
+    close_gaps(pair, borrowed(windows.run_from), run_at)
+    close_gaps(out, borrowed(windows.row_from), row_at)
     return NOTHING
 
 
@@ -774,13 +792,6 @@ class ReaderWindows(NamedTuple):
     of: Codes
     k: Ints  # how many rows each reader shows
     oldest: Ints  # for each window, the first pane of the longest window that ends with it
-
-
-def _covered(starts: Ints, ends: Ints) -> Ints | slice:
-    """All positions in these stretches, in front of which there may be gaps."""
-    if (starts[1:-1] == ends[:-1]).all():
-        return slice(0, int(ends[-1]) if len(ends) else 0)
-    return expand(starts[:-1], ends - starts[:-1])
 
 
 class Skyband:
@@ -837,19 +848,22 @@ class Skyband:
             pushed = runs.offsets[np.searchsorted(runs.pane, [win_first, win_end])]
             live = self._held + pushed[1] - pushed[0]
             pairs = np.minimum(len(groups), live)
-        windows = WindowReads(*np.zeros((6, n), np.int64))
+        windows = WindowReads(*np.zeros((8, n), np.int64))
         windows.first[:], windows.end[:] = win_first, win_end
         windows.oldest[:] = win_first if readers is None else readers.oldest
         windows.most[:] = self.k if readers is None else readers.k[readers.of]
         # Each window has room for what it may show at most: so many pairs, and rows.
         pair_at, row_at = offsets_of(pairs), offsets_of(np.minimum(pairs * windows.most, live))
         windows.run_at[:], windows.row_at[:] = pair_at[:-1], row_at[:-1]
+        windows.run_from[:], windows.row_from[:] = pair_at[:-1], row_at[:-1]
         answers = AnswerRows(
             np.empty((3, pair_at[-1]), np.int32), pooled((3, int(row_at[-1])), np.int64)
         )
         self._work(plan, runs, windows, answers)
-        window, group, lengths = answers.pair[:, _covered(pair_at, windows.run_at)]
-        slot, key, tie = answers.row[:, _covered(row_at, windows.row_at)]
+        n_pairs = int((windows.run_at - windows.run_from).sum())
+        n_rows = int((windows.row_at - windows.row_from).sum())
+        window, group, lengths = answers.pair[:, :n_pairs]
+        slot, key, tie = answers.row[:, :n_rows]
         return Tops(window, group, offsets_of(lengths), slot, key, tie)
 
     def read(self, first: int, end: int, group_order: Codes) -> Tops:
