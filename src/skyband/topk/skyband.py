@@ -165,15 +165,14 @@ def _apart(saved: State, k: int) -> bool:
     rows, order, groups = (saved[name] for name in ("rows", "order", "groups"))
     used = len(order)
     groups = groups[np.lexsort((groups[:, CAP], groups[:, BASE]))]
-    base, cap, top, rest, front, back, best, large = groups.T
+    base, cap, top, rest, front, back, best = groups.T
     if (groups < 0).any() or (groups > used).any():
         return False
     steps = np.stack([top, rest, front, front + back, cap, np.full(len(groups), used)])
     ends = base + cap
-    simple = (large > 0) | ((top == 0) & (rest == front))
-    listed = best == np.where(large > 0, np.minimum(k, back), back)
+    listed = best == np.minimum(k, back)
     in_steps = (steps[1:] >= steps[:-1]).all() and (top <= k).all() and ends.max(initial=0) <= used
-    if not (in_steps and (base[1:] >= ends[:-1]).all() and simple.all() and listed.all()):
+    if not (in_steps and (base[1:] >= ends[:-1]).all() and listed.all()):
         return False
     behind = expand(base + front, back)
     in_order = np.diff(rows[behind, PANE]) >= 0

@@ -18,9 +18,6 @@ the old front, whose rows stay while fewer than k better ones are as new. A swee
 back has outgrown the front, or when its oldest pane expires. This costs amortised O(log k) per row
 for any scores, even for falling ones, of which the whole window is retained.
 
-A group with few rows has only a back, all of it in ``order``: its oldest rows expire from the
-beginning, and there is nothing to sweep.
-
 Each group has a stretch of one array, so a snapshot is a copy. One call takes many panes and
 windows and goes through them group by group, so that a group's rows stay in the cache.
 """
@@ -35,7 +32,7 @@ from numpy.typing import NDArray
 from skyband.arrays import Codes, Ints, Mask, pooled
 from skyband.contract.runs import expand, offsets_of
 from skyband.kernels.arrange import order_by_code
-from skyband.kernels.borrow import borrowed, frozen, touch
+from skyband.kernels.borrow import borrowed, frozen
 from skyband.kernels.jit import jit, piece
 from skyband.kernels.patient import kernel, kernel_of
 from skyband.kernels.select import PaneRows
@@ -152,7 +149,6 @@ REST = 3  # the rows of the front that wait to enter the top
 FRONT = 4  # after the front
 BACK = 5  # how many rows the back has
 BEST = 6  # how many of them are in ``order``
-LARGE = 7  # whether it has a front, or had one
 LOWEST = -(1 << 63)
 
 
@@ -316,7 +312,6 @@ def sweep(rows: Ints, group: Ints, first: int, k: int, scratch: Scratch) -> None
     group[FRONT] = m
     group[BACK] = 0
     group[BEST] = 0
-    group[LARGE] = 1
 
 
 @kernel
@@ -356,8 +351,6 @@ NEED = 7  # how much is needed of what is lacking
 NOTHING, ROWS, ROOM_TO_WORK = range(3)  # what a call lacks to continue
 
 _BACK_LIMIT = 32  # times k: rows the back may hold before a sweep
-_SOON = 4  # so many steps ahead, groups and runs are brought into the cache
-_FEW = 64  # up to so many rows a group is kept sorted, without a front
 
 
 class AnswerRows(NamedTuple):
@@ -371,49 +364,10 @@ class AnswerRows(NamedTuple):
 
 
 @piece
-def touch_groups(rows: Ints, order: Codes, groups: Ints, units: Codes, unit: int) -> None:
-    """Bring groups that follow soon into the cache, with the rows of small ones."""
-    if unit + 2 * _SOON < len(units):
-        touch(groups, units[unit + 2 * _SOON])
-        soon = groups[units[unit + _SOON]]
-        if soon[LARGE] == 0:
-            for i in range(soon[BASE] + soon[FRONT], soon[BASE] + soon[FRONT] + soon[BACK], 2):
-                touch(rows, i)
-            touch(order, soon[BASE])
-
-
-@piece
-def touch_runs(runs: PaneRows, index: Ints, run: int) -> None:
-    """Bring runs that follow soon into the cache."""
-    if run + 2 * _SOON < len(index):
-        touch(runs.pane, index[run + 2 * _SOON])
-        touch(runs.offsets, index[run + 2 * _SOON])
-        i = runs.offsets[index[run + _SOON]]
-        touch(runs.key, i)
-        touch(runs.tie, i)
-        touch(runs.slot, i)
-
-
-@piece
 def held_by(group: Ints) -> int:
     """How many rows a group holds."""
     held: int = group[TOP] + group[FRONT] - group[REST] + group[BACK]
     return held
-
-
-@piece
-def prepare_small(rows: Ints, order: Codes, group: Ints, n: int, k: int) -> None:
-    """Before a small group gets n rows: make it large, or move its rows over what has expired."""
-    base, front, back = group[BASE], group[FRONT], group[BACK]
-    if back + n > _FEW:
-        group[LARGE] = 1
-        group[BEST] = back if back < k else k
-    elif front >= back and front + back + n > group[CAP]:
-        for i in range(back):
-            copy_row(rows, base + i, rows, base + front + i)
-            order[base + i] -= front
-        group[REST] = 0
-        group[FRONT] = 0
 
 
 @piece
@@ -442,7 +396,7 @@ def lacking(group: Ints, size: int, used: int, n_rows: int, room: int, cursor: I
 def sweep_is_due(rows: Ints, group: Ints, first: int, k: int) -> bool:
     """Whether the back has outgrown the front, or its oldest pane has expired."""
     front, back = group[FRONT], group[BACK]
-    due: bool = group[LARGE] != 0 and back > 0
+    due: bool = back > 0
     if due and (back < _BACK_LIMIT * k or back < front):
         due = rows[group[BASE] + front, PANE] < first
     return due
@@ -470,40 +424,11 @@ def make_room(
 
 
 @piece
-def push_small(
-    rows: Ints, order: Codes, group: Ints, runs: PaneRows, start: int, n: int, pane: int
-) -> None:
-    """Insert n rows of one pane into a small group."""
-    base = group[BASE]
-    at = group[FRONT] + group[BACK]
-    best = group[BEST]
-    for i in range(n):
-        x = base + at + i
-        x_key = runs.key[start + i]
-        x_tie = runs.tie[start + i]
-        rows[x, KEY] = x_key
-        rows[x, TIE] = x_tie
-        rows[x, SLOT] = runs.slot[start + i]
-        rows[x, PANE] = pane
-        j = base + best
-        while j > base:
-            y = base + order[j - 1]
-            if rows[y, KEY] >= x_key and (rows[y, KEY] > x_key or rows[y, TIE] >= x_tie):
-                break
-            order[j] = order[j - 1]
-            j -= 1
-        order[j] = at + i
-        best += 1
-    group[BEST] = best
-    group[BACK] += n
-
-
-@piece
-def push_large(
+def push_rows(
     rows: Ints, order: Codes, group: Ints, runs: PaneRows, start: int, n: int, pane: int, k: int,
     scratch: Scratch,
 ) -> None:  # fmt: skip
-    """Append n rows of one pane to the back of a large group."""
+    """Append n rows of one pane to the back of a group."""
     base = group[BASE]
     at = group[FRONT] + group[BACK]
     best = group[BEST]
@@ -528,29 +453,6 @@ def push_large(
 
 
 @piece
-def let_go(rows: Ints, order: Codes, group: Ints, first: int, k: int) -> None:
-    """Drop panes before ``first``."""
-    if group[LARGE] != 0:
-        expire(rows, group, first, k)
-        return
-    base, front, back = group[BASE], group[FRONT], group[BACK]
-    if back == 0 or rows[base + front, PANE] >= first:
-        return
-    while back > 0 and rows[base + front, PANE] < first:
-        front += 1
-        back -= 1
-    best = base
-    for i in range(base, base + group[BEST]):
-        x = order[i]
-        order[best] = x
-        best += x >= front
-    group[REST] = front
-    group[FRONT] = front
-    group[BACK] = back
-    group[BEST] = back
-
-
-@piece
 def write_best(rows: Ints, order: Codes, group: Ints, out: Ints, at: int, end: int) -> None:
     """Merge the top of the front with the best of the back into ``out[:, at:end]``."""
     base = group[BASE]
@@ -571,23 +473,17 @@ def write_best(rows: Ints, order: Codes, group: Ints, out: Ints, at: int, end: i
 
 
 @piece
-def write_newer(
-    rows: Ints, order: Codes, group: Ints, out: Ints, at: int, most: int, first: int
-) -> int:
-    """Write the best rows of the panes from ``first`` on; where they end.
-
-    All rows are in the front, or all are in ``order``.
-    """
-    base, top, rest, front, large = group[BASE], group[TOP], group[REST], group[FRONT], group[LARGE]
+def write_newer(rows: Ints, group: Ints, out: Ints, at: int, most: int, first: int) -> int:
+    """Write the best rows of the panes from ``first`` on, all of them in the front; the end."""
+    base, top, rest, front = group[BASE], group[TOP], group[REST], group[FRONT]
     to = at
     x = top - top
-    stop = front if large != 0 else group[BEST]
-    while x < stop and to < at + most:
-        if large != 0 and x == top:
+    while x < front and to < at + most:
+        if x == top:
             x = rest
-            if x >= stop:
+            if x >= front:
                 break
-        row = base + x if large != 0 else base + order[base + x]
+        row = base + x
         if rows[row, PANE] >= first:
             out[0, to] = rows[row, SLOT]
             out[1, to] = rows[row, KEY]
@@ -698,7 +594,6 @@ def fold_units(
 
     used, run, w, first = cursor[USED], cursor[RUN], cursor[WINDOW], cursor[FIRST]
     for unit in range(cursor[UNIT], len(units)):
-        touch_groups(rows, order, groups, units, unit)
         group = groups[units[unit]]
         last, stop = high[unit], starts[unit + 1]
         if run < 0:
@@ -712,8 +607,6 @@ def fold_units(
             n = offsets[index[run] + 1] - start if pushing else run - run
             if not pushing:
                 first = win_oldest[w]
-            if group[LARGE] == 0 and n > 0:
-                prepare_small(rows, order, group, n, k)
             size = group[FRONT] + group[BACK] + n
             lack = lacking(group, size, used, len(rows), len(scratch.pick), cursor)
             if lack != NOTHING:
@@ -724,28 +617,24 @@ def fold_units(
                 sweep(rows, group, first, k, scratch)
             if pushing:
                 used = make_room(rows, order, group, n, roomy(size), used, cursor)
-                touch_runs(runs, index, run)
                 pane = run_pane[index[run]]
                 run += 1
-                if group[LARGE] == 0:
-                    push_small(rows, order, group, runs, start, n, pane)
-                else:
-                    push_large(rows, order, group, runs, start, n, pane, k, scratch)
+                push_rows(rows, order, group, runs, start, n, pane, k, scratch)
                 continue
 
-            let_go(rows, order, group, first, k)
+            expire(rows, group, first, k)
             found = group[TOP] + group[BEST]
             if found == 0:  # nothing to answer with until the next run
-                for column in range(TOP, LARGE + 1):
+                for column in range(TOP, BEST + 1):
                     group[column] = 0
                 w = last if run == stop else first_above(win_end, w, last, run_pane[index[run]])
                 continue
             at, most = row_at[w], win_most[w]
             end = at + (most if found > most else found)
             if win_first[w] > first:
-                if group[LARGE] != 0 and group[BACK] > 0:
+                if group[BACK] > 0:
                     sweep(rows, group, first, k, scratch)
-                end = write_newer(rows, order, group, out, at, most, win_first[w])
+                end = write_newer(rows, group, out, at, most, win_first[w])
             else:
                 write_best(rows, order, group, out, at, end)
             if end > at:
@@ -816,7 +705,7 @@ class Skyband:
         self.k = k
         self.rows: Ints = np.empty((0, 4), np.int64)
         self.order: Codes = np.empty(0, np.int32)
-        self.groups: Ints = np.zeros((0, 8), np.int64)
+        self.groups: Ints = np.zeros((0, 7), np.int64)
         self.used = 0  # rows[:used] belong to groups, except the garbage among them
         self.garbage = 0
         self._held = 0
@@ -925,7 +814,7 @@ class Skyband:
         have = len(self.groups)
         if n > have:
             room = max(n, have + have // 2)
-            groups = np.zeros((room, 8), np.int64)
+            groups = np.zeros((room, 7), np.int64)
             groups[:have] = self.groups
             self.groups = groups
             self._unit_of = np.full(room, -1, np.int32)
@@ -1021,10 +910,10 @@ class Skyband:
         assert self._held == self.lengths.sum()
         assert sorted(set(self._positions().tolist())) == sorted(self._positions().tolist())
         assert int(self.groups[:, CAP].sum()) + self.garbage == self.used <= len(self.rows)
-        for base, cap, top, rest, front, back, best, large in self.groups.tolist():
+        for base, cap, top, rest, front, back, best in self.groups.tolist():
             assert 0 <= top <= rest <= front <= front + back <= cap
             assert top <= self.k
-            assert best == (min(self.k, back) if large else back)
+            assert best == min(self.k, back)
             held = [tuple(row) for row in self.rows[base : base + front + back].tolist()]
             ahead, behind = held[:top] + held[rest:front], held[front:]
             by_order = sorted(ahead, key=lambda row: (-row[KEY], -row[TIE]))
@@ -1032,7 +921,6 @@ class Skyband:
             assert top == self.k or rest == front or swept is False
             panes = [row[PANE] for row in behind]
             assert panes == sorted(panes)
-            assert large or (top == 0 and rest == front)
             order = self.order[base : base + best].tolist()
             named = [held[i] for i in order]
             wanted = sorted(range(back), key=lambda i: (-behind[i][KEY], -behind[i][TIE], i))
