@@ -365,25 +365,6 @@ def ownerless(_context: Any, array: Any) -> Any:
     return array(array), generate
 
 
-def prefetch(_context: Any, array: Any, at: Any) -> Any:
-    """Ask the processor for an item of an array before it is needed."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        view = arrayobj.make_array(signature.args[0])(context, builder, arguments[0])
-        place = context.cast(builder, arguments[1], signature.args[1], types.intp)
-        step = cgutils.unpack_tuple(builder, view.strides)[0]
-        address = builder.add(builder.ptrtoint(view.data, place.type), builder.mul(place, step))
-        pointer = builder.inttoptr(address, cgutils.voidptr_t)
-        number = ir.IntType(32)
-        kind = ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t, number, number, number])
-        prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-        # To be read, and kept in all levels of the data cache.
-        builder.call(prefetch, [pointer, number(0), number(3), number(1)])
-        return context.get_dummy_value()
-
-    return types.void(array, at), generate
-
-
 def copied(_context: Any, target: Any, source: Any, rows: Any) -> Any:
     """Copy the first rows of one array into another."""
 
