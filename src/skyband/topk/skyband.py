@@ -76,16 +76,15 @@ class SkybandTopK(TopKSynopsis):
         merged, of = Windows.merged(windows)
         ranks = merged.ranks
         order = np.argsort(ranks).astype(np.int32) if len(ranks) > 1 else _ONE
-        readers = None
+        groups, own = (order, False) if merged.group is None else (merged.group, True)
+        oldest = most = None
         if len(windows) > 1 or self.served[0].k < self.query.k:
             oldest = merged.end - self.query.window.panes.per_window
-            readers = kernel.ReaderWindows(of, np.array([q.k for q in self.served]), oldest)
-        groups = order if merged.group is None else merged.group
-        cut = merged.first, merged.end, groups, readers, merged.group is not None
-        tops = self.band.fold(*runs, *cut)
+            most = np.array([query.k for query in self.served])[of]
+        tops = self.band.fold(*runs, merged.first, merged.end, groups, own, oldest, most)
         answers = [
-            self._partial(tops.of(of[tops.window] == i), merged.number) if len(own) else None
-            for i, own in enumerate(windows)
+            self._partial(tops.of(of[tops.window] == i), merged.number) if len(each) else None
+            for i, each in enumerate(windows)
         ]
         if self.payload.crowded(self.band.retained):
             slots = self.band.slots()

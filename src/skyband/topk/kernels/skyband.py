@@ -675,14 +675,6 @@ class Tops(NamedTuple):
         return Tops(self.window[mine], self.group[mine], cuts, *columns)
 
 
-class ReaderWindows(NamedTuple):
-    """Which of several readers each window belongs to; what all of them need."""
-
-    of: Codes
-    k: Ints  # how many rows each reader shows
-    oldest: Ints  # for each window, the first pane of the longest window that ends with it
-
-
 class Skyband:
     """What can still be among the best k rows of a window, for many groups.
 
@@ -714,15 +706,16 @@ class Skyband:
 
     def fold(
         self, run_pane: Ints, run_group: Codes, offsets: Ints, key: Ints, tie: Ints, slot: Ints,
-        win_first: Ints, win_end: Ints, groups: Codes, readers: ReaderWindows | None = None,
-        own: bool = False,
+        win_first: Ints, win_end: Ints, groups: Codes, own: bool = False,
+        oldest: Ints | None = None, most: Ints | int | None = None,
     ) -> Tops:  # fmt: skip
         """Push runs and answer windows, each once all runs before its end are pushed.
 
         Runs are in the order of their panes. Window i covers the panes ``[win_first[i],
-        win_end[i])``; ends ascend, and so do the first panes of each reader. Answers are sorted by
-        window and then as in ``groups``, which must name every group that is to be answered;
-        without windows it is ignored.
+        win_end[i])`` and shows ``most[i]`` rows of a group, k by default. Ends ascend, and first
+        panes too, or else ``oldest[i]``, before which no window begins that ends as late. Answers
+        are sorted by window and then as in ``groups``, which must name every group that is to be
+        answered; without windows it is ignored.
 
         If groups have their ``own`` panes and windows, ``groups`` are those of the windows, which
         are sorted by group (in any order of groups). Answers come in the order of the windows.
@@ -739,8 +732,8 @@ class Skyband:
             pairs = np.minimum(len(groups), live)
         windows = WindowReads(*np.zeros((8, n), np.int64))
         windows.first[:], windows.end[:] = win_first, win_end
-        windows.oldest[:] = win_first if readers is None else readers.oldest
-        windows.most[:] = self.k if readers is None else readers.k[readers.of]
+        windows.oldest[:] = win_first if oldest is None else oldest
+        windows.most[:] = self.k if most is None else most
         # Each window has room for what it may show at most: so many pairs, and rows.
         pair_at, row_at = offsets_of(pairs), offsets_of(np.minimum(pairs * windows.most, live))
         windows.run_at[:], windows.row_at[:] = pair_at[:-1], row_at[:-1]
