@@ -25,7 +25,7 @@ from skyband.data.flat_state import Form, admitted, require
 from skyband.data.keys import owned_keys
 from skyband.frequency.block_sums import BlockSums
 from skyband.frequency.code_sums import CodeSums, Since
-from skyband.frequency.items import GroupOrder, ItemCodes, ItemColumns
+from skyband.frequency.items import ItemCodes, ItemColumns
 from skyband.frequency.kernels.pane_sums import Groups, recount
 from skyband.frequency.listed import from_listed
 from skyband.frequency.measures import Measure
@@ -74,7 +74,7 @@ class PaneSums:
         ``scalars``, of the same type, are kept for each list. ``measure`` is what items are ranked
         by if not by the first of the values.
         """
-        self.items, self.order = ItemCodes(item_type), GroupOrder()
+        self.items = ItemCodes(item_type)
         self.dtype, self.values, self.grouped, self.blocks = dtype, values, grouped, blocks
         self.own_codes = grouped and not blocks
         """Whether each group has codes of its own."""
@@ -236,8 +236,12 @@ class PaneSums:
         return Groups(self.members, self.bounds, self.sequence(len(self.bounds) - 1, windows))
 
     def sequence(self, groups: int, windows: Windows) -> Ints:
-        """So many groups in the order of answers."""
-        return self.order.of(groups, windows.ranks) if len(windows) else _NONE
+        """So many groups in the order of answers; those without a rank come last."""
+        if not len(windows):
+            return _NONE
+        ranks = windows.ranks
+        order = np.append(np.argsort(ranks, kind="stable"), np.arange(len(ranks), groups))
+        return order[order < groups]
 
     def _expire(self) -> None:
         """Drop the panes that have left the windows of all sizes."""
