@@ -12,8 +12,8 @@ from skyband.contract.rows import Windows
 from skyband.contract.runs import Part, Runs, offsets_of
 from skyband.frequency.kernels import spacesaving as kernel
 from skyband.frequency.kernels.fsw import GroupWork
-from skyband.frequency.kernels.instances import NEVER, InstanceState, fold_instances
 from skyband.frequency.kernels.item_heap import table_find, table_size
+from skyband.frequency.kernels.spacesaving import NEVER, InstanceState, fold_instances
 from skyband.frequency.many_groups import GroupedSketch
 from skyband.query.frequency import HeavyHitters
 

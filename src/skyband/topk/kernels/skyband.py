@@ -573,7 +573,7 @@ def _folding(*args: Any) -> int:
     return len(runs.key) + len(windows.end) + int(answers.row.shape[1])
 
 
-# Over 80 lines: one loop over all that happens to a group. Each step is a function, inlined.
+# One loop over all that happens to a group. Each step is a function, inlined.
 @kernel_of(work=_folding)
 def fold_units(
     rows: Ints, order: Codes, groups: Ints, k: int, plan: GroupTurns, runs: PaneRows,
