@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from skyband.arrays import Codes, Ints, Mask, pooled
 from skyband.contract.runs import expand, offsets_of
 from skyband.kernels.arrange import order_by_code
-from skyband.kernels.borrow import borrowed, frozen
+from skyband.kernels.borrow import borrowed, copy_rows, frozen
 from skyband.kernels.jit import jit, piece
 from skyband.kernels.patient import kernel, kernel_of
 from skyband.kernels.select import PaneRows
@@ -351,6 +351,7 @@ NEED = 7  # how much is needed of what is lacking
 NOTHING, ROWS, ROOM_TO_WORK = range(3)  # what a call lacks to continue
 
 _BACK_LIMIT = 32  # times k: rows the back may hold before a sweep
+_SPARE = 16  # rows that may be dropped before room is given back
 
 
 class AnswerRows(NamedTuple):
@@ -394,12 +395,36 @@ def lacking(group: Ints, size: int, used: int, n_rows: int, room: int, cursor: I
 
 @piece
 def sweep_is_due(rows: Ints, group: Ints, first: int, k: int) -> bool:
-    """Whether the back has outgrown the front, or its oldest pane has expired."""
+    """Whether the back has outgrown the front, or its oldest pane has expired.
+
+    Also if what was dropped takes more room than what is left.
+    """
     front, back = group[FRONT], group[BACK]
     due: bool = back > 0
     if due and (back < _BACK_LIMIT * k or back < front):
         due = rows[group[BASE] + front, PANE] < first
+        due |= group[TOP] == 0 and front > 2 * back + _SPARE
     return due
+
+
+@piece
+def drop_oldest(rows: Ints, order: Codes, group: Ints, first: int) -> None:
+    """If a group has only a back, and all of it in ``order``, what has expired can just go."""
+    base, front, back = group[BASE], group[FRONT], group[BACK]
+    if group[TOP] > 0 or group[BEST] < back or back == 0 or rows[base + front, PANE] >= first:
+        return
+    while back > 0 and rows[base + front, PANE] < first:
+        front += 1
+        back -= 1
+    best = base
+    for i in range(base, base + group[BEST]):
+        x = order[i]
+        order[best] = x
+        best += x >= front
+    group[REST] = front
+    group[FRONT] = front
+    group[BACK] = back
+    group[BEST] = back
 
 
 @piece
@@ -559,13 +584,11 @@ def close_gaps(written: Any, starts: Ints, ends: Ints) -> None:
     """Move what was written for each window to the end of what was for the one before it."""
     at = 0
     for w in range(len(starts)):
-        if at == starts[w]:
-            at = ends[w]
-            continue
-        for i in range(starts[w], ends[w]):
+        size = ends[w] - starts[w]
+        if at != starts[w] and size > 0:
             for column in range(3):
-                written[column, at] = written[column, i]
-            at += 1
+                copy_rows(written[column, at:], written[column, starts[w] :], size)
+        at += size
 
 
 def _folding(*args: Any) -> int:
@@ -592,7 +615,9 @@ def fold_units(
     pair, out = borrowed(answers.pair), borrowed(answers.row)
     scratch = borrowed_scratch(scratch)
 
+    row_from, run_from = borrowed(windows.row_from), borrowed(windows.run_from)
     used, run, w, first = cursor[USED], cursor[RUN], cursor[WINDOW], cursor[FIRST]
+    alone = len(units) == 1  # answers come in order of windows, each where the last one ended
     for unit in range(cursor[UNIT], len(units)):
         group = groups[units[unit]]
         last, stop = high[unit], starts[unit + 1]
@@ -607,6 +632,8 @@ def fold_units(
             n = offsets[index[run] + 1] - start if pushing else run - run
             if not pushing:
                 first = win_oldest[w]
+                expire(rows, group, first, k)
+                drop_oldest(rows, order, group, first)
             size = group[FRONT] + group[BACK] + n
             lack = lacking(group, size, used, len(rows), len(scratch.pick), cursor)
             if lack != NOTHING:
@@ -622,12 +649,14 @@ def fold_units(
                 push_rows(rows, order, group, runs, start, n, pane, k, scratch)
                 continue
 
-            expire(rows, group, first, k)
             found = group[TOP] + group[BEST]
             if found == 0:  # nothing to answer with until the next run
                 for column in range(TOP, BEST + 1):
                     group[column] = 0
+                at, done = row_at[w], run_at[w]
                 w = last if run == stop else first_above(win_end, w, last, run_pane[index[run]])
+                if alone and w < last:
+                    row_from[w], run_from[w], row_at[w], run_at[w] = at, done, at, done
                 continue
             at, most = row_at[w], win_most[w]
             end = at + (most if found > most else found)
@@ -643,11 +672,14 @@ def fold_units(
                 row_at[w] = end
                 run_at[w] += 1
             w += 1
+            if alone and w < last:
+                row_from[w] = row_at[w] = row_at[w - 1]
+                run_from[w] = run_at[w] = run_at[w - 1]
         cursor[HELD] += held_by(group)
         run = -1
     cursor[USED] = used
-    close_gaps(pair, borrowed(windows.run_from), run_at)
-    close_gaps(out, borrowed(windows.row_from), row_at)
+    close_gaps(pair, run_from, run_at)
+    close_gaps(out, row_from, row_at)
     return NOTHING
 
 
@@ -724,9 +756,10 @@ class Skyband:
         if own:
             low = np.flatnonzero(np.diff(groups, prepend=np.int32(-1)))
             plan = self._plan(run_group, groups[low], low, np.append(low[1:], n)[: len(low)])
-            pairs, live = np.ones(n, np.int64), np.full(n, self._held + len(runs.key))
         else:
             plan = self._plan(run_group, groups if n else groups[:0], 0, n)
+        pairs, live = np.ones(n, np.int64), np.full(n, self._held + len(runs.key))
+        if not own and len(plan.groups) > 1:
             pushed = runs.offsets[np.searchsorted(runs.pane, [win_first, win_end])]
             live = self._held + pushed[1] - pushed[0]
             pairs = np.minimum(len(groups), live)
