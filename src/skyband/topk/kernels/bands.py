@@ -22,7 +22,7 @@ from skyband.kernels.sorting import kth_greatest
 KEY, TIE, PANE, SLOT, LAST = range(5)  # LAST: the hash of the id, or how many more rows tie
 WIDTH = 5
 NEVER = np.iinfo(np.int64).min
-_ROOM = 32  # rows that may come before the next look for those that no answer needs
+_ROOM = 48  # rows that may come before the next look for those that no answer needs
 
 
 class BandRows(NamedTuple):
@@ -166,6 +166,7 @@ def fold_bands(
     out, answered = np.zeros((64, WIDTH), np.int64), np.zeros((16, 3), np.int64)
     work, best = np.zeros((64, WIDTH), np.int64), np.zeros((k, WIDTH), np.int64)
     room = np.zeros((2, 64), np.int64)
+    part = 4 if ids else 1  # to read ids takes longer, so fewer needless rows are left
     run = used = shown = answers = 0
     for g in range(groups):
         n = 0
@@ -176,7 +177,7 @@ def fold_bands(
         low, high = 0, len(due.first)
         if not due.shared:
             low, high = due.cuts[g], due.cuts[g + 1]
-        first, enough = NEVER, n + n // 4 + _ROOM
+        first, enough = NEVER, n + n // part + _ROOM
         for w in range(low, high + 1):
             while (
                 run < len(pushed.stamp)
@@ -192,7 +193,7 @@ def fold_bands(
                     n += 1
                 if n > enough:
                     n = _pruned(work, n, k, ids, first, best)
-                    enough = n + n // 4 + _ROOM
+                    enough = n + n // part + _ROOM
                 run += 1
             if w == high or n == 0:
                 continue
