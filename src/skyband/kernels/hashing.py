@@ -73,7 +73,8 @@ def _hash_words(bits: Hashes) -> Hashes:
 
 def hash_float64(values: Floats) -> Hashes:
     """Hashes of floats: both zeros have the same hash, and so have all NaNs."""
-    alike = np.where(np.isnan(values), np.nan, values + 0.0)
+    with np.errstate(invalid="ignore"):
+        alike = np.where(np.isnan(values), np.nan, values + 0.0)
     return _hash_words(frozen(alike).view(np.uint64))
 
 

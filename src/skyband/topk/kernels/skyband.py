@@ -902,7 +902,7 @@ class Skyband:
         other._held = self._held  # noqa: SLF001 - of the same class
         other._unit_of = np.full(len(self.groups), -1, np.int32)  # noqa: SLF001 - same
         n, sequence = self._held, np.arange(len(self.groups))
-        other.used, other.rows, other.order = n, np.empty((n, 4), np.int64), np.empty(n, np.int32)
+        other.used, other.rows, other.order = n, np.empty((n, 4), np.int64), np.zeros(n, np.int32)
         compact(self.rows, self.order, other.groups, sequence, other.rows, other.order)
         return other
 
