@@ -35,25 +35,25 @@ LINEAR = 1.15
 """A slope above this is more than linear growth, measuring errors included."""
 _HEAD = """# How cost grows
 
-Written by `python -m lab.growth`, each section by the run that it names. One thing grows at a time;
-all else stays as it is: half a million rows in two hours of event time, in ten-minute windows a
-minute apart, k = 10. A cell says how many microseconds of processor time a row takes, and how large
-the state became. Rows are pushed some 65,000 at a time. Compare cells rather than read times off
-them, as the machine did other work, too.
+`python -m lab.growth` writes this page; each section names the run that it comes from. One thing
+grows at a time, and everything else stays the same: half a million rows in two hours of event
+time, ten-minute windows, one every minute, and k = 10. A cell says how many microseconds of
+processor time a row takes, and how large the state became. Rows are pushed some 65,000 at a time.
+The machine did other work, too, so compare cells instead of relying on single times.
 
-The last line of each table, *slope*, says with what power the total time grows between the last two
-values: 0 is constant, 1 is linear, and what is more than linear is bold.
+The last line of each table, *slope*, is the power with which the total time grows between the last
+two values: 0 is constant, 1 is linear, and slopes that are more than linear are bold.
 
-- **A row costs less the more there are**, because each window has fixed costs.
+- **A row costs less the more rows there are**, because each window has fixed costs.
 - **A longer window takes little more time** than a short one with the same slide. The state of a
-  sketch grows with the panes of the window, as each item has a count for each pane.
-- **k costs less than in proportion**, except for `UncertainTopK`, where every row is compared with
-  the k before it.
+  sketch grows with the panes of the window, because each item has a count for each pane.
+- **The cost grows more slowly than k**, except for `UncertainTopK`, which compares every row with
+  the k rows before it.
 - **More groups or items** cost time because less of the state fits into the processor's cache.
-- **Only dimensions cost more than in proportion.** With each of them, fewer rows dominate others,
-  until most rows are part of the answer.
+- **Only with dimensions does the cost grow faster than in proportion.** With each dimension, fewer
+  rows dominate others, until most rows are part of the answer.
 
-On Spark, [the measured tables](tables.md) have speed by shards and by groups.
+On Spark, [the measured tables](tables.md) show speed by shards and by groups.
 """
 
 Case = tuple[Any, sb.Query]
@@ -196,7 +196,7 @@ def of_items(query: Callable[..., sb.Query]) -> Callable[[int, int], Case]:
 LATEST: dict[str, Any] = {"id": "item", "distinct": "latest"}
 SWEEPS: dict[str, Sweep] = {
     "rows": Sweep(
-        "Rows", "The same ten-minute windows, a minute apart, of more rows.",
+        "Rows", "The same ten-minute windows, one every minute, over more rows.",
         (10_000, 100_000, 1_000_000, 4_000_000),
         {
             "TopK": of_rows(top), "HeavyHitters": of_rows(frequent), "fsw": of_rows(sketched),
@@ -206,7 +206,7 @@ SWEEPS: dict[str, Sweep] = {
         {"UncertainTopK": 1_000_000, "FusedTopK": 1_000_000},
     ),
     "panes": Sweep(
-        "Window / slide", "A slide of one second, and longer and longer windows.",
+        "Window / slide", "Longer and longer windows, with a slide of one second.",
         (1, 10, 60, 600, 3_600),
         {
             "TopK": of_window(top), "latest": of_window(top, **LATEST),
@@ -215,7 +215,7 @@ SWEEPS: dict[str, Sweep] = {
         },
     ),
     "k": Sweep(
-        "k", "More and more ranks, in ten-minute windows a minute apart.",
+        "k", "More and more ranks, in ten-minute windows, one every minute.",
         (1, 10, 100, 1_000, 10_000),
         {
             "TopK": of_k(top), "HeavyHitters": of_k(frequent), "fsw": of_k(sketched),
@@ -236,7 +236,7 @@ SWEEPS: dict[str, Sweep] = {
     ),
     "distinct": Sweep(
         "Distinct items",
-        "Items drawn from so many, of which at most as many occur as there are rows.",
+        "Items drawn from this many; no more of them occur than there are rows.",
         (1_000, 10_000, 100_000, 1_000_000, 100_000_000),
         {"HeavyHitters": of_items(frequent), "fsw": of_items(sketched),
          "latest": of_items(lambda window: top(window, **LATEST))},

@@ -80,6 +80,29 @@ def test_references_to_decisions_name_one_that_exists() -> None:
     assert found > 10
 
 
+def test_a_page_has_at_most_1800_words() -> None:
+    """Changes, measured tables and reports on papers are not read from end to end."""
+    words = {
+        path.relative_to(ROOT).as_posix(): len(path.read_text(encoding="utf-8").split())
+        for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"))
+    }
+    reports = "|".join(path.stem for path in ROOT.glob("docs/reproduction/verdicts/*.json"))
+    records = re.compile(rf"CHANGELOG.md|docs/(benchmarks/tables|reproduction/({reports}))[.]md")
+    long = {name: n for name, n in words.items() if n > 1_800 and not records.fullmatch(name)}
+    assert long == {}
+    assert len(words) > 60
+
+
+def test_the_page_on_upgrading_has_the_versions_of_the_code() -> None:
+    page = (ROOT / "docs" / "upgrading.md").read_text(encoding="utf-8")
+    stated = [int(n) for n in re.findall(r"^\| [^|]+ \| (\d+) \|", page, re.MULTILINE)]
+    files = ("embedded/snapshots.py", "spark/plan.py", "jobs/local/checkpoint.py")
+    code = [(ROOT / "src" / "skyband" / name).read_text(encoding="utf-8") for name in files]
+    versions = [re.search(r"^\w*VERSION = (\d+)$", text, re.MULTILINE) for text in code]
+    assert stated == [int(found[1]) for found in versions if found]
+    assert len(stated) == len(files)
+
+
 @pytest.mark.parametrize("path", YAML_FILES, ids=lambda path: path.name)
 def test_yaml_can_be_read(path: Path) -> None:
     assert isinstance(read(path), dict)

@@ -1,11 +1,12 @@
 # %% [markdown]
-# # Stations in demand of a bike network
+# # The busiest stations of a bike network
 #
-# Which stations are in demand *now*? A window of an hour counts a ride from 59 minutes ago fully and one from 61 minutes
-# ago not at all. With a decay window, a ride counts half after each half-life, so old rides fade instead of dropping out.
+# Which stations are busy *now*? A window of an hour counts a ride from 59 minutes ago fully and one from 61 minutes ago
+# not at all. With a decay window, a ride loses half of its weight every half-life, so old rides fade instead of
+# dropping out.
 #
-# The rides are generated: ten stations, a morning rush at the station, lunch at the market, and a concert in the park
-# that ends at eight in the evening.
+# The rides are generated. There are ten stations, with a morning rush at Central, lunch at the market, and a concert in
+# the park that ends at eight in the evening.
 
 # %%
 from datetime import datetime, timedelta
@@ -47,7 +48,8 @@ rides = pa.table({"time": when, "station": where}).take(order)
 rides.num_rows
 
 # %% [markdown]
-# `DecayWindow` takes a half-life and how often to answer. The count of a station is the decayed number of its rides.
+# A `DecayWindow` has a half-life, and a slide that says how often it is answered. The count of a station is the decayed
+# number of its rides.
 
 # %%
 window = sb.DecayWindow("10 minutes", slide="15 minutes")
@@ -58,15 +60,15 @@ for answer in answers[-8:-3]:
     print(f"{answer.end:%H:%M}", ", ".join(f"{r['station']} {r['count']:.1f}" for r in rows[:3]))
 
 # %% [markdown]
-# The day as a bump chart: the station in the morning, the market at noon, the park after the concert.
+# A bump chart shows the day: Central leads in the morning, the market at noon, and the park after the concert.
 
 # %%
 plot.bump(answers, title="Stations in demand, half-life 10 minutes")
 
 # %% [markdown]
-# ## Beside a plain window
+# ## Compared with a plain window
 #
-# The same ranking over a plain window of an hour notices the park later, and keeps it for longer.
+# In the same ranking over a plain window of an hour, the park comes first later, and stays first for longer.
 
 # %%
 hour = sb.TimeWindow("1 hour", slide="15 minutes")
@@ -79,8 +81,8 @@ for name, found in (("decay", answers), ("one hour", plain)):
 plot.totals(answers, top=5, title="Decayed rides of the five stations")
 
 # %% [markdown]
-# Every count shrinks at the same pace, so the order changes only when rides come. See [windows](../windows.md) for what
-# decay means exactly, and [the recipe](../recipes/popular.md) for the short form.
+# Every count shrinks at the same rate, so the order changes only when rides come. [Windows](../windows.md) says what
+# decay means exactly, and [this recipe](../recipes/popular.md) has a short form.
 
 # %% as a script
 import matplotlib.pyplot as plt

@@ -1,9 +1,9 @@
 # %% [markdown]
 # # Strong and shallow: a skyline of earthquakes
 #
-# An earthquake does damage if it is strong, and if it is shallow. Which quakes of the last thirty days matter? There is
-# no single score: is magnitude 6.1 in 80 km worse than 5.6 in 9 km? A *skyline* needs no weights. It holds the quakes
-# that no other quake beats in both respects.
+# An earthquake does more damage if it is strong, and if it is shallow. Which quakes of the last thirty days matter?
+# There is no single score: is magnitude 6.1 at a depth of 80 km worse than 5.6 at 9 km? A *skyline* needs no weights.
+# It holds the quakes that no other quake beats in both respects.
 #
 # The quakes are generated: magnitudes follow the law of Gutenberg and Richter, most quakes are shallow, and a strong
 # one is followed by aftershocks.
@@ -38,8 +38,8 @@ quakes = pa.table(
 quakes.num_rows
 
 # %% [markdown]
-# `prefer` says what is worse here, that is, what we want to see: greater magnitudes and smaller depths. The window is
-# thirty days, answered every day.
+# `prefer` says what we want to see: greater magnitudes and smaller depths. The window is thirty days long and is
+# answered every day.
 
 # %%
 window = sb.TimeWindow("30 days", slide="1 day")
@@ -53,8 +53,8 @@ for row in last.table.to_pylist():
     print(f"{row['quake']:>6}  magnitude {row['magnitude']}  {row['depth_km']:>5} km")
 
 # %% [markdown]
-# The picture shows them with their steps. Everything above and to the left of the steps is beaten by some quake of the
-# skyline. Circles are quakes that were in the skyline of an earlier day.
+# The picture shows the skyline with its steps. Some quake of the skyline beats every quake above and to the left of the
+# steps. Circles are quakes that were in the skyline of an earlier day.
 
 # %%
 recent = quakes.filter(pa.compute.greater_equal(quakes["time"], pa.scalar(last.start)))
@@ -63,15 +63,15 @@ ax.set_yscale("log")  # depths differ by a factor of a hundred
 plot.skyline(answers, rows=recent, ax=ax, title="Strong and shallow, the last thirty days")
 
 # %% [markdown]
-# A quake leaves the skyline for one of two reasons: it is older than thirty days, or a worse one came. The timeline shows
-# how long each of them stood.
+# A quake leaves the skyline for one of two reasons: it is older than thirty days, or a stronger and shallower quake
+# came. The timeline shows how long each quake was in the skyline.
 
 # %%
 plot.timeline(answers, top=15, title="Days in the skyline")
 
 # %% [markdown]
-# If you do have weights, write them as a score: a `TopK` by `"magnitude - depth_km / 100"` ranks by one number, and
-# shows it in a column of that name.
+# If you do have weights, write them as a score. A `TopK` by `"magnitude - depth_km / 100"` ranks quakes by one number,
+# and shows it in a column of that name.
 
 # %%
 scored = sb.TopK(

@@ -1,8 +1,8 @@
 # %% [markdown]
 # # Top talkers of a network
 #
-# Who sends most, right now, and who did a minute ago? This tutorial takes half an hour of network flows and answers
-# that every minute, over the last five minutes. The flows are generated.
+# Which hosts send the most bytes, right now and a minute ago? This tutorial takes half an hour of network flows and
+# answers this question every minute, over the last five minutes. The flows are generated.
 
 # %%
 import skyband as sb
@@ -14,9 +14,8 @@ for row in stream.slice(0, 3).to_pylist():
     print(*row.values(), sep="  ")
 
 # %% [markdown]
-# A row is a flow that has just ended. To rank *hosts* by the bytes of all their flows, ask for heavy hitters: items
-# (here hosts) with the greatest total weight (here bytes). The window is five minutes long and is answered every
-# minute.
+# A row is a flow that has just ended. To rank *hosts* by the bytes of all their flows, use `HeavyHitters`: it ranks
+# items (here hosts) by their total weight (here bytes). The window is five minutes long and is answered every minute.
 
 # %%
 window = sb.TimeWindow("5 minutes", slide="1 minute")
@@ -25,9 +24,9 @@ answers = list(sb.watch(stream, talkers))
 answers[-1]
 
 # %% [markdown]
-# `watch` gives one answer per window, as soon as the window has ended. An answer holds the rows (`table`), what entered,
-# left or moved (`changes`), and how much there was in all (`total`). So you can tell how much of the traffic the six
-# hosts explain:
+# `watch` yields one answer per window, as soon as the window has ended. An answer holds the rows (`table`), the rows
+# that entered, left or moved (`changes`), and the total of the window (`total`). So you can see which share of the
+# traffic comes from the six hosts:
 
 # %%
 for answer in answers[-3:]:
@@ -35,13 +34,14 @@ for answer in answers[-3:]:
     print(f"{answer.end:%H:%M}  {shown / answer.total:.0%} of {answer.total / 1e6:,.0f} MB")
 
 # %% [markdown]
-# Ranks over time are a bump chart. Colours and labels belong to the hosts of the last window; grey ones have left.
+# A bump chart shows ranks over time. The hosts of the last window have colours and labels; hosts that have left are
+# grey.
 
 # %%
 plot.bump(answers, title="Hosts by bytes in five minutes")
 
 # %% [markdown]
-# How much each of them sent, and what nobody in the answer sent:
+# This chart shows how much each of them sent, and how much all other hosts sent:
 
 # %%
 plot.totals(answers, title="Bytes in five minutes")
@@ -49,7 +49,7 @@ plot.totals(answers, title="Bytes in five minutes")
 # %% [markdown]
 # ## One ranking per service
 #
-# `by` splits the stream into groups, and each has its own ranking. `where` leaves out rows that do not count. `rank`
+# `by` splits the stream into groups, each with its own ranking. `where` leaves out rows that do not count. `rank`
 # returns all windows as one table, and `show` shows the last of them:
 
 # %%
@@ -69,10 +69,10 @@ sb.show(ranked, last=2)
 plot.bump(ranked, last=15, title="Hosts by bytes, per service")
 
 # %% [markdown]
-# ## Only what is new
+# ## Alerts
 #
-# For an alert, the changes are enough. `only="changes"` gives those answers in which something entered or left, each
-# with its rows.
+# For an alert, the changes are enough. `only="changes"` yields only the answers in which a row entered or left, with
+# these rows in `changes`.
 
 # %%
 largest = sb.TopK(k=3, score="bytes", id="flow", time="ts", window=window)

@@ -2,8 +2,8 @@
 # # A leaderboard service
 #
 # A game posts its scores over HTTP, players look at the board in a browser, and nothing may be lost if the service is
-# killed. That is `skyband serve` and one job file. You need the extras `cli`, `serve` and `plots`
-# (in a checkout: `.venv/bin/pip install -e '.[cli,serve,plots]'`).
+# killed. All this takes is `skyband serve` and one job file. You need the extras `cli`, `serve` and `plots` (in a
+# checkout: `.venv/bin/pip install -e '.[cli,serve,plots]'`).
 #
 # `distinct = "latest"` shows each player once, with the latest score of the last hour.
 
@@ -41,8 +41,8 @@ server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 address = re.search(r"http://\S+", server.stdout.readline())[0]
 
 # %% [markdown]
-# Open `address` in a browser to see the page. Here we post scores instead: one line of JSON per score. The reply comes
-# once the rows are safe on disk. The key makes it safe to send a request again after a broken connection.
+# Open `address` in a browser to see the page. Then post scores, one line of JSON per score. The reply comes once the
+# rows are safe on disk. The key makes it safe to send a request again after a broken connection.
 
 # %%
 import numpy as np
@@ -63,13 +63,13 @@ for hour in range(4):
     print(f"hour {hour}: {urllib.request.urlopen(request).read().decode()}")
 
 # %% [markdown]
-# Sent again with the same key, the rows are not counted twice:
+# If you send the rows again with the same key, they are not counted twice:
 
 # %%
 print(urllib.request.urlopen(request).read().decode())
 
 # %% [markdown]
-# The answers are kept, and can be read by any program:
+# The answers are kept, and any program can read them:
 
 # %%
 found = json.load(urllib.request.urlopen(f"{address}api/answers/board?last=40"))["answers"]
@@ -77,7 +77,7 @@ for row in found[-1]["rows"]:
     print(row["rank"], row["player"], row["score"])
 
 # %% [markdown]
-# `plot` takes tables with the columns of an answer, so the history makes a picture:
+# `plot` takes tables with the columns of an answer, so you can draw the history:
 
 # %%
 import pyarrow as pa
@@ -100,7 +100,7 @@ plot.bump(pa.Table.from_pylist(rows), title="The last hours of the game")
 # %% [markdown]
 # ## After a crash
 #
-# The rows that were acknowledged are on disk. Kill the service, start it again, and the board is the same.
+# Acknowledged rows are on disk. Kill the service and start it again: the board is the same.
 
 # %%
 server.kill()
@@ -115,7 +115,8 @@ server.terminate()
 _ = server.communicate()
 
 # %% [markdown]
-# See [the board in a browser](../serve.md) for events, tokens and what each status code means.
+# See [the board in a browser](../serve.md) for events and status codes, and [running the board](../serve_operations.md)
+# for tokens.
 
 # %% as a script
 import matplotlib.pyplot as plt

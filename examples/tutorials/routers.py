@@ -1,9 +1,9 @@
 # %% [markdown]
 # # Objects that several routers report
 #
-# A flow passes two routers, and each reports what it saw of it: its load, between 0 and 1. No router knows all flows, and
-# the reports of one flow arrive at different times. Which flows load the network most, over both routers, in the last
-# minute? The score of a flow grows as its reports come and falls as they expire: `FusedTopK`.
+# A flow passes two routers, and each router reports the load of the flow, between 0 and 1. No router knows all flows,
+# and the reports of one flow arrive at different times. Which flows load the network most, over both routers, in the
+# last minute? `FusedTopK` answers this: the score of a flow grows as its reports arrive and falls as they expire.
 
 # %%
 import numpy as np
@@ -28,8 +28,8 @@ reports = reports.sort_by("second")
 reports.slice(0, 4).to_pylist()
 
 # %% [markdown]
-# `streams` lists the routers, `bounds` says what a value can be: a router that has not reported yet counts as the lower
-# bound. `combine="sum"` adds the loads.
+# `streams` lists the routers, and `bounds` gives the least and greatest possible value: a router that has not reported
+# yet counts as the lower bound. `combine="sum"` adds the loads.
 
 # %%
 query = sb.FusedTopK(
@@ -50,8 +50,8 @@ answers[15]
 plot.bump(answers, last=20, title="Flows by load over both routers")
 
 # %% [markdown]
-# A flow may stand first with one report and be overtaken when the other router speaks. The timeline shows how long each
-# stayed, dark where it ranked high.
+# A flow may be first with one report and be overtaken when the other router reports. The timeline shows how long each
+# flow stayed in the top six; darker parts mean higher ranks.
 
 # %%
 plot.timeline(answers, top=12, last=20, title="Flows in the top six")
@@ -59,8 +59,8 @@ plot.timeline(answers, top=12, last=20, title="Flows in the top six")
 # %% [markdown]
 # ## One source per router
 #
-# If each router is a stream of its own, give a mapping. Each stream has its own watermark, and the slowest decides when a
-# window can be answered. The answers are the same.
+# If each router is a source of its own, pass a mapping. Each source has its own watermark, and the slowest one decides
+# when a window can be answered. The answers are the same.
 
 # %%
 by_router = {
@@ -70,8 +70,8 @@ by_router = {
 sb.rank(by_router, query).equals(sb.rank(reports, query))
 
 # %% [markdown]
-# `combine` may also be `"min"`, `"max"`, `"product"`, weights per stream, or a function of your own. See
-# [fused objects](../fused.md).
+# `combine` may also be `"mean"`, `"min"`, `"max"`, `"product"`, weights per stream, or your own function. See [fused
+# objects](../fused.md).
 
 # %% as a script
 import matplotlib.pyplot as plt

@@ -1,10 +1,10 @@
 # %% [markdown]
 # # Likely winners among uncertain readings
 #
-# A radar sees vehicles, but not every echo is one: each reading exists only with some probability. Which were the three
-# fastest in the last minute? A reading of 190 km/h with probability 0.1 is probably a ghost. A plain ranking by speed
-# shows it first; a ranking by speed times probability means nothing. `UncertainTopK` asks for the probability of being
-# *among the top three*, over all the worlds in which readings exist or not.
+# A radar sees vehicles, but not every echo is a vehicle: each reading is real only with some probability. Which were
+# the three fastest vehicles in the last minute? A reading of 190 km/h with probability 0.1 is probably a ghost. A plain
+# ranking by speed shows it first, and a ranking by speed times probability means nothing. `UncertainTopK` ranks
+# readings by the probability of being *among the top three*, over all the worlds in which readings exist or not.
 
 # %%
 import numpy as np
@@ -36,7 +36,7 @@ plain = sb.TopK(k=3, score="speed", id="car", time="second", window=window)
 print([row["car"] for row in list(sb.watch(readings, plain))[-2].table.to_pylist()])
 
 # %% [markdown]
-# Then the likeliest. `topk_probability` is the probability that a reading exists and is among the top three.
+# Next, the most likely winners. `topk_probability` is the probability that a reading exists and is among the top three.
 
 # %%
 likely = sb.UncertainTopK(
@@ -52,11 +52,11 @@ for row in answers[-2].table.to_pylist():
 plot.bars(answers, end=answers[-2].end, title="Probability of being among the three fastest")
 
 # %% [markdown]
-# ## Four meanings
+# ## Four kinds of question
 #
-# There is more than one sensible question. `pk-topk` ranks by that probability. `pt-k` returns all readings whose
-# probability reaches a threshold. `u-kranks` gives the likeliest winner of each rank, and `u-topk` the likeliest
-# top three as a whole.
+# There is more than one sensible question. `pk-topk` ranks readings by this probability. `pt-k` returns all readings
+# whose probability reaches a threshold. `u-kranks` returns the most likely winner of each rank, and `u-topk` the most
+# likely top three as a whole.
 
 # %%
 for semantics in ("pk-topk", "pt-k", "u-kranks", "u-topk"):
@@ -76,9 +76,9 @@ for semantics in ("pk-topk", "pt-k", "u-kranks", "u-topk"):
     print(f"{semantics:>9}  " + ", ".join(f"{car} {p:.2f}" for car, p in cars))
 
 # %% [markdown]
-# All answers are exact. Skyband keeps the *compact set*, the few rows that can still enter an answer, instead of the
-# whole window. See [uncertain rows](../uncertain.md) for the algorithms and
-# [the experiments of the paper](../reproduction/uncertain.md).
+# All answers are exact. Instead of the whole window, Skyband keeps *compact sets*: the few rows that can still enter an
+# answer. See [uncertain rows](../uncertain.md) for the algorithms and [the report](../reproduction/uncertain.md) for
+# the experiments of the paper.
 
 # %% as a script
 import matplotlib.pyplot as plt

@@ -1,9 +1,9 @@
 # %% [markdown]
 # # The same query on Spark, with Connect
 #
-# A query is the same object on Spark. This tutorial runs the ranking of [the first one](flows.md) over a DataFrame, in a
-# session of Spark Connect: the program is a thin client, and the server may be anywhere. Here it runs on this machine. You
-# need Java 17, and in a checkout `.venv/bin/pip install -e '.[connect,plots]'`.
+# A query is the same object on Spark. This tutorial runs the ranking of [the first tutorial](flows.md) over a
+# DataFrame, in a session of Spark Connect: the program is a thin client, and the server may be anywhere. Here the
+# server runs on this machine. You need Java 17, and in a checkout `.venv/bin/pip install -e '.[connect,plots]'`.
 
 # %% session
 import os
@@ -19,7 +19,7 @@ spark = (
 )
 
 # %% [markdown]
-# Some minutes of generated flows, as files that Spark can read:
+# First, write some minutes of generated flows to files that Spark can read:
 
 # %%
 import tempfile
@@ -39,7 +39,7 @@ for number, batch in enumerate(flow_batches(20, 500)):
 len(list((folder / "flows").iterdir()))
 
 # %% [markdown]
-# Over a batch DataFrame, `rank` gives the table that `sb.rank` gives, as a DataFrame:
+# Over a batch DataFrame, `rank` returns the same table as `sb.rank`, as a DataFrame:
 
 # %%
 window = sb.TimeWindow("5 minutes", slide="1 minute")
@@ -57,7 +57,7 @@ plot.bump(on_spark.sort_by(key), query=query, title="Hosts by bytes, answered on
 # ## As a stream
 #
 # With `files`, the workers read the files themselves, and new files are read as they appear. The result is a streaming
-# DataFrame like any other: it has a checkpoint, and it goes to any sink.
+# DataFrame like any other: it has a checkpoint, and can be written to any sink.
 
 # %%
 answers = rank(files(spark, str(folder / "flows"), files_per_batch=10), query)
@@ -75,8 +75,9 @@ ends = sorted(set(written["window_end"].to_pylist()))
 print(f"{len(ends)} windows, the last ends at {ends[-1]:%H:%M}")
 
 # %% [markdown]
-# A stream never flushes: the last windows wait until later rows show that nothing more can come. That is why the stream
-# has fewer windows than the batch. See [Spark](../spark.md) for shards, changes, metrics and what is promised after a crash.
+# In a stream, the last windows wait for the watermark, because more rows may come. So the stream has answered fewer
+# windows than the batch. See [Spark](../spark.md) for watermarks, restarts and changes, and
+# [operations](../spark_operations.md) for metrics.
 
 # %% as a script
 import matplotlib.pyplot as plt

@@ -1,9 +1,9 @@
 # %% [markdown]
 # # Two trading streams, one skyline
 #
-# Trades arrive on one stream: a stock, a price, a volume. Assessments arrive on another: the same stocks, a risk and a
-# cost. Which *pairs* are good: cheap, large, at low risk and cost? That is the skyline of a join. Each side has its own
-# window and its own watermark.
+# Trades arrive on one stream, each with a stock, a price and a volume. Assessments of the same stocks arrive on
+# another, each with a risk and a cost. Which *pairs* are good: cheap, large, and with low risk and cost? The answer is
+# the skyline of a join. Each side has its own window and its own watermark.
 
 # %%
 import numpy as np
@@ -42,7 +42,7 @@ risks = pa.table(
 trades.num_rows, risks.num_rows
 
 # %% [markdown]
-# The sources are a mapping, and the query names them. `prefer` may use the columns of both sides.
+# The sources are passed as a mapping, and the query names them. `prefer` may use the columns of both sides.
 
 # %%
 query = sb.SkylineJoin(
@@ -58,7 +58,8 @@ for answer in answers[-4:]:
     print(f"until {answer.end}: {answer.table.num_rows} pairs of {answer.total} rows")
 
 # %% [markdown]
-# Four preferences give a large skyline: many pairs are best in *some* respect. With two, it is short enough to read.
+# With four preferences the skyline is large, because many pairs are best in *some* respect. With two, it is short
+# enough to read.
 
 # %%
 few = sb.SkylineJoin(
@@ -77,14 +78,14 @@ for row in pairs[-2].table.to_pylist():
 ax = plot.skyline(pairs, end=pairs[-2].end, title="Cheap and safe pairs of the last two minutes")
 
 # %% [markdown]
-# The circles are pairs of earlier windows. How many pairs there are, window by window:
+# The circles are pairs of earlier windows. The next picture shows the number of pairs in each window:
 
 # %%
 plot.totals(answers, title="Pairs in the skyline, four preferences")
 
 # %% [markdown]
-# The join is never built: Skyband keeps, of each side and stock, the rows that can still be part of a best pair. See
-# [skylines](../skyline.md#two-streams-joined) and [the paper's experiments](../reproduction/lsj.md).
+# The join is never computed as a whole: for each side and stock, Skyband keeps the rows that can still be part of a
+# best pair. See [skylines](../skyline.md#two-streams-joined) and [the paper's experiments](../reproduction/lsj.md).
 
 # %% as a script
 import matplotlib.pyplot as plt

@@ -219,6 +219,7 @@ def _session(folder: Path, servers: str, stack: ExitStack) -> Any:
 
     jars = connectors(folder / "jars", pyspark.__version__) if servers else []
     settings = {"spark.log.level": "ERROR", "spark.ui.enabled": "false"}
+    settings["spark.driver.memory"] = "3g"
     settings |= {"spark.jars": ",".join(jars)} if jars else {}
     made = session(
         f"local[{THREADS}]", "nexmark", **settings, **{"spark.sql.shuffle.partitions": 2}

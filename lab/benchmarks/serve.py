@@ -143,18 +143,16 @@ class Subscribers(threading.Thread):
     def __init__(self, port: int, count: int, answers: int) -> None:
         super().__init__(daemon=True)
         self.answers = answers
-        self.sockets = [socket.create_connection(("127.0.0.1", port)) for _ in range(count)]
-        self.came: list[list[float]] = [[] for _ in self.sockets]
+        self.sockets: list[socket.socket] = []
+        self.came: list[list[float]] = [[] for _ in range(count)]
         self.left = [b""] * count
         self.chosen = selectors.DefaultSelector()
-        for i, each in enumerate(self.sockets):
+        for i in range(count):  # in turn: a server closes connections that wait before they ask
+            each = socket.create_connection(("127.0.0.1", port))
             each.sendall(b"GET /api/events HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+            self.sockets.append(each)
             self.chosen.register(each, selectors.EVENT_READ, i)
-        waiting = set(range(count))
-        while waiting:  # until every stream has begun
-            for key, _ in self.chosen.select(10):
-                self._read(key.data)
-                waiting.discard(key.data)
+            self._read(i)
 
     def _read(self, i: int) -> None:
         data = self.left[i] + self.sockets[i].recv(1 << 16)

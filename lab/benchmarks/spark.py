@@ -40,8 +40,9 @@ from lab.benchmarks.spark_cases import (
     sides,
     sources_of,
 )
-from lab.benchmarks.spark_growth import growth, hundred_nodes, latency
+from lab.benchmarks.spark_growth import CORES, growth, hundred_nodes, latency
 from lab.benchmarks.spark_told import Told, spent
+from skyband.spark.sharding import FirstRows, split_of
 
 ROWS = 10_000_000
 FILES = 20
@@ -117,12 +118,14 @@ class Benchmark:
         found: dict[str, Told] = {}
         for name, query in queries().items():
             sources = sources_of(query)
-            told = found[name] = self.measure(name, sources, ranking(query))
+            shards = self.shards(query)
+            told = found[name] = self.measure(name, sources, ranking(query, shards=shards))
             through = None
             if name in THROUGH:
                 through = self.measure(name, sources, ranking(query), read="spark", upto=12).mega
             yield {
                 "case": name,
+                "shards": shards,
                 "M rows/s": told.mega,
                 "s per batch": told.batch_seconds,
                 "through Spark's reader M rows/s": through,
@@ -152,6 +155,15 @@ class Benchmark:
         yield from hundred_nodes(found | large)
         for name, told in {"mapInArrow that counts": floor, **found}.items():
             yield {"group": "Milliseconds of a batch", "case": name, **told.parts}
+
+    def shards(self, query: sb.Query) -> int:
+        """As many shards as a job would choose for these files."""
+        tables = {name: self.tables[name] for name in sources_of(query)}
+        some = {
+            name: FirstRows(table.slice(0, 20_000), FILES_A_BATCH * table.num_rows // FILES)
+            for name, table in tables.items()
+        }
+        return split_of([query], some, CORES).shards
 
     def native(self, found: Mapping[str, Told], own: dict[str, Told]) -> Iterator[dict[str, Any]]:
         """Spark's own forms; what they measured is put into ``own``."""

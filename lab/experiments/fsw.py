@@ -78,12 +78,12 @@ def _opening(report: Report) -> None:
             """*Counters* are counted as the paper does. *Kilobytes* is the greatest `state_bytes`
             that a user sees, with hash tables, items and the rows of the open pane. `exact` counts
             every item, without bounds on its memory.""",
-            """*μ* is the paper's: for FSW, FSWr and FSWf the last least count of the list, for SS
-            and FSS the mean of the instances' last ones.""",
+            """*μ* is the paper's: for FSW, FSWr and FSWf the last least count of the list, and for
+            SS and FSS the mean of the last least counts of the instances.""",
             """The paper's texts and call records are not available. MAC-MORPHO (Folha de S. Paulo,
             1994) is cut into "days" of 8,277 tokens, the paper's average; Reuters-21578 has
-            real days; the OSDF access log (objects of a data federation) replaces the calls. All
-            of this is real data without a seed; shuffled rows, below, are one random order.""",
+            real days; the OSDF access log (objects of a data federation) replaces the calls. All of
+            this is real data, without a seed; the shuffled rows below have one random order.""",
         ]
     )
     report.heading("Result")
@@ -117,7 +117,7 @@ def _section(report: Report, case: Case, found: dict[str, Measured]) -> None:
     panes = max(1, windows + case.window.panes.per_window - 1)
     report.text(
         f"""{case.table.num_rows:,} rows, {windows} full windows, {case.table.num_rows / panes:,.0f}
-        rows per {case.panes} in the mean. Ours / the paper's:"""
+        rows per {case.panes} on average. Ours / the paper's:"""
     )
     paper = PAPER[case.paper] | {"exact": (None,) * 8}
     rows = []
@@ -158,11 +158,11 @@ def _stays(report: Report, found: Found) -> None:
 def _order(report: Report, found: Found, moved: Found) -> None:
     report.heading("The order of the rows")
     report.text(
-        f"""The files of the Folha corpus have one section of the newspaper each, so a "day" of ours
-        is all sport or all politics, whereas a day of the paper has all sections. With blocks of
-        {ARTICLE} words (the paper's average article) in random order every day has all of them. In
-        the log, objects are read in bursts; there, the rows of each day change places. Precision
-        in per cent, in the order of the data / in the new order:"""
+        f"""The files of the Folha corpus have one section of the newspaper each, so one of our
+        "days" is all sport or all politics, whereas a day of the paper has all sections. With
+        blocks of {ARTICLE} words (the paper's average article) in random order every day has all of
+        them. In the log, objects are read in bursts; there, the rows of each day are shuffled.
+        Precision in per cent, in the order of the data / in the new order:"""
     )
     names = list(dict.fromkeys(name for each in moved.values() for name in each))
     rows = []
@@ -183,8 +183,8 @@ def _cells(report: Report, crowding: dict[str, Cells]) -> None:
     report.text(
         """Over the last window: D distinct items fall into the h cells of FSWr. E(D_max) is the
         expected number of items in the fullest cell, by the formula in the proof of Theorem 5, and
-        D_max what we count. τ is how many of the fullest cells together have m items; Theorem 4
-        says that μ is at most N^τ, the rows in the τ-th fullest cell."""
+        D_max is the number that we count. τ is how many of the fullest cells together have m items;
+        Theorem 4 says that μ is at most N^τ, the rows in the τ-th fullest cell."""
     )
     header = ["", "D", "h", "m", "E(D_max)", "D_max", "m / E(D_max)", "τ", "N^τ", "μ of FSWr"]
     rows = []

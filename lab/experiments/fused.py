@@ -77,5 +77,5 @@ def _introduction(run: Run) -> None:
         on one of its figures, as the next table but one shows.""",
         f"""Retained, precision (share of the true top-k found) and relative error (mean of
         |a − b| / a over ranks) are means of {run.evaluations} evaluations after two windows, with
-        each of {SEEDS} seeds. Shown are the means over the seeds with their 95 % intervals.""",
+        each of {SEEDS} seeds. The tables show means over the seeds with their 95 % intervals.""",
     ])  # fmt: skip

@@ -50,8 +50,8 @@ def table_3_and_4(run: Run) -> None:
         is a stream, and an object is a data set in an hour, which each site reports once, when it
         has served the last of it. Objects that more than one stream reports: {told}. With clients
         as objects, as the paper has them, it would be {clients:.1f} % (2 streams). A value is the
-        *logarithm* of the bytes, since hours differ by orders of magnitude; the paper ranks bytes.
-        These streams have no seed."""
+        *logarithm* of the bytes, because hours differ by orders of magnitude; the paper ranks
+        bytes. These streams have no seed."""
     )
     found = sweep(run, (2, 3, 4), "streams", lambda d: real_streams(d, 500), "table 3")
     windows = sweep(run, (250, 500, 1000), "window", lambda w: real_streams(2, w), "table 4")
@@ -76,7 +76,7 @@ def recent(run: Run) -> dict[int, Measured]:
     ends = found[near].precision.mean, found[far].precision.mean
     low, high = FIGURE_5B
     run.report.text(
-        f"""The greater C, the later an object's second report may come: from C = {near:,} to
+        f"""The greater C is, the later an object's second report may come: from C = {near:,} to
         {far:,}, a whole window, precision {moved(*ends, near=0.02)}. Of these, C = {run.constant}
         comes nearest to the {low:.2f} to {high:.2f} that the paper prints for this setting, and is
         used in all other tables. Figure 5b is judged at the other windows only."""
@@ -124,10 +124,10 @@ def bytes_kept(run: Run) -> None:
     ]  # fmt: skip
     run.report.table(header, rows)
     run.report.text(
-        """The guard notes every live report, so that one too many is found; an algorithm that
-        forgets reports cannot tell otherwise. It is what all three have in common; without it
-        (`options={"guard": False}`) excess reports are counted in, unnoticed. SLA keeps all
-        reports and one sorted list per stream."""
+        """The guard records every live report, so that excess reports are found; an algorithm that
+        forgets reports could not find them otherwise. All three have this record in common; without
+        it (`options={"guard": False}`) excess reports are counted unnoticed. SLA keeps all reports
+        and one sorted list per stream."""
     )
     less = {f"window {w:,}": each["eaa"].total / each["sla"].total for w, each in found.items()}
     clear = {

@@ -133,5 +133,5 @@ def _noise(run: Run) -> None:
     run.report.text(
         f"""The default correlated setting was measured twice: its gains over isj differ by {told}
         points. Differences of gains up to {run.noise:.0f} points decide nothing here. The rooms
-        have no seed, and other figures than 12 show one stream each."""
+        have no seed, and all figures except Figure 12 show one stream each."""
     )

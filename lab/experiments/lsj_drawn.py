@@ -62,7 +62,7 @@ def figure_12(run: Run) -> dict[str, Times]:
     run.report.text("Comparisons for local skylines (the paper gives only times):")
     run.report.table(["distribution", "isj", "lsj (1)", "lsj (all)", "saved %"], counts)
     run.report.text(
-        f"""What the claims are about, on {SEEDS} streams of each kind: means with their 95 %
+        f"""The quantities of the claims, on {SEEDS} streams of each kind: means with their 95 %
         intervals, in %."""
     )
     header = [

@@ -10,15 +10,23 @@ from __future__ import annotations
 
 import numpy as np
 
-from lab.experiments.lsj_stepwise import StepIsj, StepLsj, left_over, opened
+from lab.experiments.lsj_stepwise import StepwiseJoin, left_over, opened
 from skyband.arrays import Ints, Mask
 from skyband.kernels.jit import jit
 from skyband.kernels.patient import kernel
 from skyband.skyline.kernels.dominance import BETTER, WORSE, dominates, relation, sort_keys
-from skyband.skyline.kernels.fabric import RECOMPUTED, CellSide, Fabric, Index, Sharing, thinned
-from skyband.skyline.kernels.isj import Results, join_skies
+from skyband.skyline.kernels.isj import (
+    RECOMPUTED,
+    CellSide,
+    Fabric,
+    Index,
+    Results,
+    Sharing,
+    join_skies,
+    thinned,
+)
 
-__all__ = ["OneCornerIsj", "OneCornerLsj", "PaperIsj", "PaperLsj"]
+__all__ = ["OneCornerJoin", "PaperJoin"]
 
 
 @kernel
@@ -98,8 +106,8 @@ def one_corner_layer(
     return left_rest, right_rest, results
 
 
-class PaperIsj(StepIsj):
-    """``isj`` that sorts and filters plainly what it does not share."""
+class PaperJoin(StepwiseJoin):
+    """``isj`` and ``lsj`` that sort and filter plainly what they do not share."""
 
     def local(
         self, side: CellSide, active: Ints, expired: int, layer: int, at: int, before: Fabric,
@@ -113,15 +121,7 @@ class PaperIsj(StepIsj):
         return active[plain_skyline(side.points[active], counts)], made, stop
 
 
-class PaperLsj(PaperIsj, StepLsj):
-    """``lsj`` on top of that: what it does not share, it sorts and filters plainly."""
-
-
-class OneCornerIsj(PaperIsj):
-    """``PaperIsj`` that prunes with one corner for all rows of a side."""
+class OneCornerJoin(PaperJoin):
+    """``PaperJoin`` that prunes with one corner for all rows of a side."""
 
     join_layer = staticmethod(one_corner_layer)
-
-
-class OneCornerLsj(OneCornerIsj, StepLsj):
-    """``PaperLsj`` that prunes with one corner for all rows of a side."""

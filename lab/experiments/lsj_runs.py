@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from lab.datasets.skyline import rooms, two_streams
-from lab.experiments.lsj_paper import OneCornerIsj, OneCornerLsj, PaperIsj, PaperLsj
-from lab.experiments.lsj_stepwise import StepIsj, StepLsj
+from lab.experiments.lsj_paper import OneCornerJoin, PaperJoin
+from lab.experiments.lsj_stepwise import StepwiseJoin
 from lab.experiments.lsj_witness import WitnessIsj
 from skyband import registry
 from skyband.embedded.monitor import Monitor
@@ -40,12 +40,12 @@ class Plan(NamedTuple):
     form: str = ""
 
 
-FORMS: dict[tuple[str, str], type] = {
-    ("paper", "isj"): PaperIsj, ("paper", "lsj"): PaperLsj,
-    ("corner", "isj"): OneCornerIsj, ("corner", "lsj"): OneCornerLsj,
-    ("step", "isj"): StepIsj, ("step", "lsj"): StepLsj,
-    ("witness", "isj"): WitnessIsj,
-}  # fmt: skip
+FORMS: dict[str, type] = {
+    "paper": PaperJoin,
+    "corner": OneCornerJoin,
+    "step": StepwiseJoin,
+    "witness": WitnessIsj,
+}
 
 
 ALL = 10**6
@@ -71,7 +71,7 @@ def _standing_in(plan: Plan) -> Iterator[None]:
     """Register another form of an algorithm under its name for a while."""
     before = registry.registered("SkylineJoin", plan.algorithm)
     if plan.form:
-        form = FORMS[plan.form, plan.algorithm]
+        form = FORMS[plan.form]
         registry.register("SkylineJoin", plan.algorithm, form, *before[1:])
     try:
         yield

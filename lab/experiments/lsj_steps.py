@@ -51,8 +51,8 @@ def our_steps(run: Run) -> None:
         skyline and per layer, with a new index of the rows by key in every layer. *In one call*
         runs all layers of a window, and thins its index from layer to layer. *Pruning shared* is a
         trial: a row that a result dominates together with the best corner of all its partners keeps
-        that result as its witness, and is looked at again only when a row of it leaves or the
-        corner rises."""
+        that result as its witness, and is examined again only when a row of the witness leaves or
+        the corner rises."""
     )
     names = ["distribution", "live rows", *TITLES, "rows settled by a witness %"]
     run.report.table(names, rows)

@@ -11,20 +11,24 @@ import numpy as np
 from skyband.arrays import Ints, Mask
 from skyband.kernels.jit import jit
 from skyband.kernels.patient import kernel, patient
-from skyband.skyline.isj import NO_FABRIC, Isj
-from skyband.skyline.kernels.fabric import (
+from skyband.skyline.kernels.isj import (
     GRAPH,
+    LEFT,
+    PRUNED,
+    RIGHT,
     CellSide,
     Fabric,
     Index,
+    Results,
     Sharing,
     by_cell,
+    join_layer,
     local_sky,
+    remaining,
 )
-from skyband.skyline.kernels.isj import LEFT, PRUNED, RIGHT, Results, join_layer, remaining
-from skyband.skyline.lsj import Lsj
+from skyband.skyline.lsj import NO_FABRIC, LayeredJoin
 
-__all__ = ["StepIsj", "StepLsj", "left_over", "opened"]
+__all__ = ["StepwiseJoin", "left_over", "opened"]
 
 _local = patient(local_sky)
 
@@ -64,8 +68,8 @@ def step_layer(
     return left_rest, right_rest, results
 
 
-class StepIsj(Isj):
-    """``isj``, one call per local skyline and per layer."""
+class StepwiseJoin(LayeredJoin):
+    """``isj`` and ``lsj``, one call per local skyline and per layer."""
 
     join_layer = staticmethod(step_layer)
 
@@ -105,7 +109,3 @@ class StepIsj(Isj):
     ) -> tuple[Ints, Fabric, int]:  # fmt: skip
         """The local skyline of one side in one layer, as ``local_sky`` has it."""
         return _local(side, active, expired, layer, at, before, made, sharing, stop, counts, shares)
-
-
-class StepLsj(StepIsj, Lsj):
-    """``lsj``, one call per local skyline and per layer."""

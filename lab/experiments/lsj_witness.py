@@ -15,27 +15,25 @@ from skyband.kernels.arrange import with_room
 from skyband.kernels.jit import jit
 from skyband.kernels.patient import kernel
 from skyband.query.skyline import SkylineJoin
-from skyband.skyline.isj import NO_FABRIC, Isj
 from skyband.skyline.kernels.dominance import dominates
-from skyband.skyline.kernels.fabric import (
-    CellSide,
-    Fabric,
-    Index,
-    Sharing,
-    by_cell,
-    corners,
-    recomputed,
-    thinned,
-)
 from skyband.skyline.kernels.isj import (
     LEFT,
     PRUNED,
     RIGHT,
+    CellSide,
+    Fabric,
+    Index,
     Results,
+    Sharing,
     SideStart,
+    by_cell,
+    corners,
     join_layer,
+    recomputed,
     remaining,
+    thinned,
 )
+from skyband.skyline.lsj import NO_FABRIC, LayeredJoin
 
 __all__ = ["WitnessIsj"]
 
@@ -148,7 +146,7 @@ def witness_window(
     return results.pairs[: results.size], sizes[:layer], settled
 
 
-class WitnessIsj(Isj):
+class WitnessIsj(LayeredJoin):
     """``isj`` that shares its pruning; for windows that are read in order, both of one size."""
 
     def __init__(self, query: SkylineJoin) -> None:

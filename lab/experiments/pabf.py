@@ -109,8 +109,8 @@ def _question(report: Report, study: Study) -> None:
     usual = study.usual
     report.bullets([
         f"""Unless varied, N = {usual.size:,}, s = {usual.slide:,} (0.1 % of N, as in the paper),
-        k = {usual.k} (a tenth of s, as in the paper: with fewer rows in a slide than k, no filter
-        has anything to do), epsilon is 0.1 % of the range of scores and delta 0.99. The paper's N
+        k = {usual.k} (a tenth of s, as in the paper: with fewer rows in a slide than k, a filter
+        has nothing to do), epsilon is 0.1 % of the range of scores and delta 0.99. The paper's N
         is 0.1 % of "1 GB objects": 1,000,000 rows, if that means a thousand million; `--full` takes
         that. If N is varied, s stays at 0.1 % of it, and k as it is.""",
         f"""Streams have {study.rows:,} rows. STOCK is {trades}. In SKEW-I, 95 % of the scores are
@@ -124,11 +124,11 @@ def _question(report: Report, study: Study) -> None:
         {PERIODS * study.seconds:g} s.""",
         f"""Deviation and accuracy are measured over the first {study.quality_rows:,} rows of each
         stream, against exact answers, in all windows; for random streams with {SEEDS} seeds: means
-        with their 95 % intervals. Times are of one seed; that they differ from run to run by up to
-        15 % is part of the rule. STOCK and TIME^R have no seed.""",
+        with their 95 % intervals. Times are of one seed; the rule allows for differences of up to
+        15 % between runs. STOCK and TIME^R have no seed.""",
         """SMA keeps a threshold, and rescans the best cells of its grid if too few rows are above
-        it. "Preselected" is PABF with `preselect=True`, which first leaves out what no window can
-        show, as our exact default `skyband` does.""",
+        it. "Preselected" is PABF with `preselect=True`, which first leaves out the rows that no
+        window can show, as our exact default `skyband` does.""",
         """Memory is the number of rows kept, as a mean over the run. For PABF this includes the
         rows of the last slides that wait for a merge (at most 32 k), which the tables show
         separately. SMA keeps the whole window, so the paper leaves it out, and so do we.""",
@@ -145,10 +145,10 @@ def _tables(
         f"exact answer, in %; both over {study.quality_rows:,} rows."
     )
     report.text(
-        """Delta cannot change an answer in our form of the algorithm. The paper's filter loses what
-        it prunes too much; ours scans such a slide again. So delta decides how often that happens,
-        and with it the time, and one table by delta says all: seconds / the share of the filtered
-        slides that were scanned again."""
+        """Delta cannot change an answer in our form of the algorithm. If the paper's filter prunes
+        too much, the rows are lost; ours scans such a slide again. So delta decides how often this
+        happens, and with it the time. One table by delta is therefore enough: seconds / the share
+        of the filtered slides that were scanned again."""
     )
     tables: Sequence[tuple[str, Mapping[str, Printed], Sequence[str]]] = (
         ("epsilon", PAPER, [f"{100 * e:g} %" for e in EPSILONS]),
@@ -317,8 +317,8 @@ def _falling(report: Report, found: Mapping[tuple[int, float], Mapping[str, Run]
 def _own_figures(report: Report) -> None:
     report.heading("The paper's own tables, by the same rule")
     report.text(
-        """What section 7.1 says, judged by the figures that the paper prints in Tables 2 and 3.
-        Where they do not meet our bounds, ours need not either."""
+        """Here the statements of section 7.1 are judged by the figures that the paper prints in
+        Tables 2 and 3. If these figures do not meet our bounds, ours need not meet them either."""
     )
     rows = [[v.says, v.bound, v.measured, f"**{v.verdict}**"] for v in papers_own()]
     report.table(["claim", "bound", "printed", "verdict"], rows)

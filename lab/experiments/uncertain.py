@@ -32,6 +32,7 @@ from lab.experiments.uncertain_runs import (
     measure,
     query_of,
     semantics_of,
+    set_size,
 )
 
 __all__ = ["QUICK", "SCALE", "estimate", "reproduce"]
@@ -187,7 +188,7 @@ def _figure_3() -> dict[str, list[Sample]]:
             score, p = (table[column].to_numpy() for column in ("score", "p"))
             ordered = np.ascontiguousarray(p[np.argsort(-score, kind="stable")])
             for kind in KINDS:
-                sizes = [semantics_of(kind, k).end(ordered) or len(p) for k in FIGURE_3_KS]
+                sizes = [set_size(semantics_of(kind, k), ordered) or len(p) for k in FIGURE_3_KS]
                 found.setdefault(f"{kind}, {name}", []).append([float(size) for size in sizes])
     return {
         name: [Sample(tuple(sizes)) for sizes in zip(*by_seed, strict=True)]
@@ -285,8 +286,8 @@ def _show_figure_3(report: Report, sizes: Mapping[str, Sequence[Sample]]) -> Non
     report.heading("Figure 3: the size of the compact set")
     report.text(
         f"""Over whole streams of {FIGURE_3_ROWS:,} rows; means over {SEEDS} seeds with their 95 %
-        intervals. They are narrow, so that another seed would have said the same of what follows,
-        which is of one seed each."""
+        intervals. They are narrow, so other seeds would hardly have changed the results below, each
+        of which comes from one seed."""
     )
     ks = FIGURE_3_KS
     lines = [[k, *(f"{column[i]:.0f}" for column in sizes.values())] for i, k in enumerate(ks)]
@@ -320,8 +321,9 @@ def _figures(
 def _lemmas(report: Report, pairs: Sequence[Pair]) -> None:
     report.heading("Lemmas 4.2 and 4.4: compact sets, and how many a row updates")
     report.text(
-        """What the proofs allow, in brackets: CSQ has at most H + H ln(W / H) distinct compact sets
-        in the mean, a row updates at most 2 H of them, and SCSQ has at most 8 log2 W."""
+        """The bounds of the proofs are in brackets: CSQ has at most H + H ln(W / H) distinct
+        compact sets on average, a row updates at most 2 H of them, and SCSQ has at most 8 log2
+        W."""
     )
     rows = []
     for pair in pairs:
@@ -358,7 +360,8 @@ def _show_worst_order(report: Report, worst: Mapping[str, Point]) -> None:
     report.heading("The worst order (section 4)")
     report.text(
         f"Scores and probabilities fall from row to row, so every row is in some answer: "
-        f"{KINDS[0]}, k = {WORST_K}, W = {WORST_WINDOW:,}. A row counts in every list that has it."
+        f"{KINDS[0]}, k = {WORST_K}, W = {WORST_WINDOW:,}. A row counts in every list "
+        "that contains it."
     )
     rows = [
         [label, point.retained, f"{point.retained / WORST_WINDOW:.2f}", point.micros]

@@ -16,14 +16,15 @@ import pyarrow as pa
 
 import skyband as sb
 from skyband.arrays import Ints
-from skyband.uncertain.base import Semantics
+from skyband.uncertain.base import rule_of
 from skyband.uncertain.kernels import queue
-from skyband.uncertain.kernels.types import KEEP
-from skyband.uncertain.scsq import BufferedSegments
+from skyband.uncertain.kernels.compact import compact_end
+from skyband.uncertain.kernels.types import KEEP, READ, SemanticsCode
+from skyband.uncertain.queue import BufferedSegments
 
 __all__ = [
     "ALGORITHMS", "OURS", "PRINTED", "Point", "Stream", "as_printed", "measure", "needed",
-    "query_of", "semantics_of",
+    "query_of", "semantics_of", "set_size",
 ]  # fmt: skip
 
 ALGORITHMS = {
@@ -42,9 +43,17 @@ WARM_UP = 25
 ROW_BYTES, ENTRY_BYTES = 6, 4
 
 
-def semantics_of(kind: str, k: int) -> Semantics:
+def semantics_of(kind: str, k: int) -> SemanticsCode:
     """The semantics as used in all measurements."""
-    return Semantics(kind, k, THRESHOLD if kind == "pt-k" else None)
+    return rule_of(kind, k, THRESHOLD if kind == "pt-k" else None)
+
+
+def set_size(
+    semantics: SemanticsCode, p: npt.NDArray[np.float64], slack: float = READ
+) -> int | None:
+    """How many of these rows, in row order, are in the compact set; None if there is none."""
+    end = int(compact_end(semantics, p, np.arange(len(p)), len(p), slack))
+    return None if end < 0 else end
 
 
 @dataclass(frozen=True)
@@ -89,12 +98,12 @@ class Stream:
 
 
 def needed(
-    semantics: Semantics, score: npt.NDArray[np.float64], p: npt.NDArray[np.float64]
+    semantics: SemanticsCode, score: npt.NDArray[np.float64], p: npt.NDArray[np.float64]
 ) -> npt.NDArray[np.int64]:
     """Rows in the compact set of the newest n rows for some n: these are all that a queue holds.
 
     >>> scores, p = np.array([1, 9, 2, 3, 1]), np.ones(5)
-    >>> needed(Semantics("pk-topk", 2), scores, p).tolist()
+    >>> needed(rule_of("pk-topk", 2), scores, p).tolist()
     [1, 2, 3, 4]
     """
     best: list[tuple[float, int]] = []  # the compact set of the rows so far, or all of them
@@ -106,7 +115,7 @@ def needed(
             continue
         bisect.insort(best, place)
         found.append(row)
-        end = semantics.end(p[[-number for _, number in best]], slack=KEEP)
+        end = set_size(semantics, p[[-number for _, number in best]], KEEP)
         if end is not None:
             closed = True
             del best[end:]
@@ -189,5 +198,5 @@ def _compact_set(stream: Stream, kind: str, k: int, size: int) -> int:
     """The size of the compact set of the first window."""
     score = stream.table["score"].to_numpy()[:size]
     order = np.lexsort((-np.arange(len(score)), -score))
-    end = semantics_of(kind, k).end(stream.table["p"].to_numpy()[:size][order])
+    end = set_size(semantics_of(kind, k), stream.table["p"].to_numpy()[:size][order])
     return end or len(score)

@@ -95,15 +95,15 @@ FOLDER = "verdicts"
 
 RULE = f"""Every claim is turned into a bound, and is measured in one or more cases (a stream, a
 window, a value of k), always on the paper's form of the algorithm. Our own variants and aims are
-listed apart and never count. Where the paper gives a number, that number is the bound, and "about
-x" means within {100 * NEAR:.0f} % of x. Words without a number have fixed bounds: "less" or
-"faster" is a ratio below 1, "much" a factor of at least 2, and "comparable", "stable" or
-"not affected" a factor of less than {FACTOR:g}. A case meets its bound or misses it, or decides
-nothing: a time, or a ratio of times, that is within {100 * TIMED:.0f} % of its bound, because runs
-differ by as much; or a mean over several seeds whose 95 % interval contains its bound. A claim
-**{HOLDS}** if most of its cases decide and all of these meet the bound. It **{WHERE_DECIDED}** if
-these are half of its cases or fewer; their number is stated. It **{PARTLY}** if some cases meet the
-bound and others miss it, and **{FAILS}** if most cases decide and none meets it. Otherwise it is
+listed separately and never count. Where the paper gives a number, that number is the bound, and
+"about x" means within {100 * NEAR:.0f} % of x. Words without a number have fixed bounds: "less" or
+"faster" is a ratio below 1, "much" a factor of at least 2, and "comparable", "stable" or "not
+affected" a factor of less than {FACTOR:g}. A case meets its bound or misses it, or decides nothing:
+a time, or a ratio of times, that is within {100 * TIMED:.0f} % of its bound, because runs differ by
+as much; or a mean over several seeds whose 95 % interval contains its bound. A claim **{HOLDS}** if
+most of its cases decide and all of these meet the bound. It **{WHERE_DECIDED}** if these are half
+of its cases or fewer; their number is stated. It **{PARTLY}** if some cases meet the bound and
+others miss it, and **{FAILS}** if most cases decide and none meets it. Otherwise it is
 **{UNDECIDED}**. Every claim that can be measured is listed, and whatever does not hold says why,
 with a measurement."""
 
@@ -112,7 +112,7 @@ RULE_IN_SHORT = f"""A claim is turned into a bound and measured in one or more c
 form of the algorithm and on nothing else. A case too near its bound decides nothing: a time within
 {100 * TIMED:.0f} % of it, or a mean over several seeds whose 95 % interval contains it. A claim
 **{HOLDS}** only if most cases decide and all of these meet the bound. Each report has the rule in
-full, all claims, and our own aims apart."""
+full, all claims, and a separate list of our own aims."""
 
 
 @dataclass(frozen=True)

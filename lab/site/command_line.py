@@ -24,8 +24,8 @@ def command_line_page() -> str:
     lines = [
         "# Command line",
         "",
-        "Every command and option, made from the code. [The guide](../cli.md) explains how to use"
-        " them.",
+        "This page lists every command and option. It is generated from the code."
+        " [The guide](../cli.md) explains how to use them.",
         "",
         "| command | what it does |",
         "|---|---|",

@@ -21,14 +21,14 @@ _TYPES = {str: "text", int: "whole number", bool: "true or false", dict: "table"
 MEANINGS = {
     "ahead": "how far past this machine's clock a row may be, such as `1 day`, or `none`",
     "avro_schema": "file with the Avro schema of the messages",
-    "changes": "write what entered, left or moved instead of whole answers; in a sink, which kinds",
-    "checkpoint": "folder for what the job has to remember; it is made if it does not exist",
+    "changes": "write rows that entered, left or moved instead of answers; in a sink, which kinds",
+    "checkpoint": "folder for the state of the job; it is created if it does not exist",
     "close": "with `once`: also answer the windows that are still open at the end",
-    "columns": "names of columns and how each is made or read",
+    "columns": "names of columns, each with the expression that computes it",
     "current": "keep only the newest window in the table",
-    "dead_letters": "where records go that could not be read or were bad",
-    "dsn": "how to connect, as PostgreSQL writes it",
-    "dsn_env": "environment variable with that text, so that no password stands in the file",
+    "dead_letters": "where bad records are written",
+    "dsn": "connection string of PostgreSQL",
+    "dsn_env": "environment variable with the connection string, so that the file has no password",
     "engine": "`local` or `spark`",
     "every": "how often a batch is read, such as `10 seconds`",
     "delimiter": "what separates the fields of CSV, such as `;`",
@@ -40,24 +40,24 @@ MEANINGS = {
     "key": "column that becomes the key of a message",
     "late": '`"count"` late rows, or write them to the dead letters as `"letters"`',
     "master": "Spark's master",
-    "metrics": "serves figures for Prometheus",
+    "metrics": "serves metrics for Prometheus",
     "name": "name of the job, part of every key that it writes",
-    "on_bad": '`"raise"` or `"skip"`: stop at bad rows, or count them and go on',
+    "on_bad": '`"raise"` or `"skip"`: stop at bad rows, or count them and continue',
     "once": "read all there is, then stop",
-    "options": "settings that are handed on as they are",
+    "options": "settings that are passed on unchanged",
     "path": "file, folder or glob; relative to the folder of the job file",
     "port": "port number",
     "queries": "several queries over one read: `[queries.NAME]`",
     "query": "one query: its `kind` and its fields",
     "reader": '`"spark"` reads with Spark instead of with pyarrow in the workers',
-    "retries": "how often a message is tried again",
-    "rows": "how many rows are printed",
+    "retries": "how often a message is sent again",
+    "rows": "the most rows to print per batch",
     "rows_per_batch": "how many rows a batch takes",
-    "rows_per_second": "how many rows are generated",
+    "rows_per_second": "how many rows are generated per second",
     "schema": "columns and types of the records, such as `ts timestamp, bytes long`",
     "serve": "settings of the board in a browser",
     "servers": "addresses of the Kafka brokers",
-    "shards": "into how many parts the state is split on Spark",
+    "shards": "number of parts into which the state is split on Spark",
     "sink": "where answers go, for queries without a sink of their own",
     "source": "what is read",
     "sources": "several streams: `[sources.NAME]`",
@@ -66,13 +66,13 @@ MEANINGS = {
     "storage": "settings of the file system",
     "table": "name of the table",
     "timeout": "how long a delivery may take",
-    "title": "what the board calls it",
+    "title": "its title on the board",
     "topic": "Kafka topic",
     "trigger": "when batches are read",
     "undelivered": "file for messages that were not accepted",
-    "unit": "what the values of the ranking are measured in; `bytes` gives MB and GB",
+    "unit": "unit of the values in the ranking; `bytes` is shown as MB and GB",
     "url": "address to post to",
-    "wide": "show it over two columns",
+    "wide": "whether its card is two columns wide",
     "writer": "`spark` sends with Spark's own Kafka client",
 }
 """What a key means, wherever it stands."""
@@ -83,10 +83,11 @@ def job_file_page() -> str:
     lines = [
         "# Job file",
         "",
-        "Every key that a job file may have, made from the code that checks it. [Jobs](../jobs.md)"
-        " explains how to write one; `skyband check JOB.toml` says all that is wrong with yours."
-        " `url_env`, `headers_env`, `options_env` and `storage_env` take the same from the"
-        " environment ([secrets](../jobs.md#secrets)). The fields of `query` and `queries` have"
+        "This page lists every key that a job file may have. It is generated from the code that"
+        " checks job files. [Jobs](../jobs.md) explains how to write one, and `skyband check"
+        " JOB.toml` lists everything that is wrong with yours. `url_env`, `headers_env`,"
+        " `options_env` and `storage_env` read the same settings from the environment"
+        " ([secrets](../jobs.md#secrets)). The fields of `query` and `queries` have"
         " [a page of their own](job_queries.md).",
         "",
         "## The file itself",
@@ -114,9 +115,9 @@ def job_queries_page() -> str:
         "",
         "`[query]`, and each `[queries.NAME]`, has a `kind` and the fields of the Python class of"
         " that name. `window` is a table with `size`, `count`, `half_life` or `since`, and"
-        " `slide`, `lateness`, `revise` and `offset`. In place of all that, `sql` may hold"
-        " [a statement](../sql.md#in-job-files). All other keys are on the page of the"
-        " [job file](job_file.md).",
+        " `slide`, `lateness`, `revise` and `offset`. Instead of all these, `sql` may hold"
+        " [a statement](../sql.md#in-job-files). The page on the [job file](job_file.md) has all"
+        " other keys.",
     ]
     return "\n".join([*lines, *_queries()]) + "\n"
 

@@ -32,8 +32,9 @@ def python_page() -> str:
     lines = [
         "# Python",
         "",
-        "Every public name of Skyband, from its docstring. The first sections are what"
-        " `import skyband as sb` gives.",
+        "This page lists every public name of Skyband with its docstring. The names in the first"
+        " sections come with `import skyband as sb`; the others belong to the module that is named"
+        " above them.",
         "",
     ]
     rest = [n for n in public_names("skyband") if not any(n in each for each in SECTIONS.values())]

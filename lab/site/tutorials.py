@@ -198,21 +198,20 @@ def index_page() -> str:
         "",
         "# Tutorials",
         "",
-        "Each tutorial is a Python file in cells, which runs in a few seconds and needs no"
-        " download. The files are in `examples/tutorials`, and the tests run them. To try one in a"
-        " checkout:",
+        "Each tutorial is a Python file in cells. It runs in a few seconds and needs no download."
+        " The files are in `examples/tutorials`, and the tests run them. To try one in a checkout:",
         "",
         "```",
-        "$ make demo                                  # makes the environment .venv",
+        "$ make demo                                  # creates the environment .venv",
         "$ .venv/bin/pip install -e '.[cli,plots]'    # what the tutorials need",
         "$ .venv/bin/python examples/tutorials/flows.py",
         "```",
         "",
-        "Run that way, a tutorial prints its text, saves its pictures in the current folder and"
-        " says so. Editors that know cells (VS Code, PyCharm, Spyder) run them one by one and show"
-        " the pictures below each; choose `.venv/bin/python` as the interpreter. "
+        "Run this way, a tutorial prints its output, saves its pictures in the current folder and"
+        " names them. Editors that support cells (VS Code, PyCharm, Spyder) run them one by one and"
+        " show the pictures below each cell; choose `.venv/bin/python` as the interpreter. "
         + " and ".join(f"`{name}.ipynb`" for name in NOTEBOOKS)
-        + " are notebooks of the same cells.",
+        + " are notebooks with the same cells.",
     ]
     for name in ORDER:
         title, text = cells_of(FOLDER / f"{name}.py")[0].text.split("\n", 1)

@@ -147,11 +147,11 @@ _RUNNING = "skyband.frequency.running:RunningCounts"
 register("HeavyHitters", "landmark", _RUNNING, ("capacity",), window="landmark")
 
 register("UncertainTopK", "bs", "skyband.uncertain.bs:SortedWindow")
-register("UncertainTopK", "csq", "skyband.uncertain.csq:CompactSetQueue")
-register("UncertainTopK", "ccsq", "skyband.uncertain.csq:CompressedQueue")
-register("UncertainTopK", "scsq", "skyband.uncertain.scsq:SegmentalQueue")
-register("UncertainTopK", "scsq-buffer", "skyband.uncertain.scsq:BufferedQueue")
-register("UncertainTopK", "landmark", "skyband.uncertain.landmark:CompactSet", window="landmark")
+register("UncertainTopK", "csq", "skyband.uncertain.queue:CompactSetQueue")
+register("UncertainTopK", "ccsq", "skyband.uncertain.queue:CompressedQueue")
+register("UncertainTopK", "scsq", "skyband.uncertain.queue:SegmentalQueue")
+register("UncertainTopK", "scsq-buffer", "skyband.uncertain.queue:BufferedQueue")
+register("UncertainTopK", "landmark", "skyband.uncertain.base:CompactSet", window="landmark")
 
 _FUSED, _EAA = ("guard", "kmax"), ("guard", "kmax", "slack")
 register("FusedTopK", "sla", "skyband.fused.sla:Sla", (), _FUSED)
@@ -160,15 +160,15 @@ register(
     "FusedTopK", "eaa-approx", "skyband.fused.approx:EaaApprox", ("returns",),
     (*_EAA, "bitmaps", "sketch", "caution"),
 )  # fmt: skip
-_REPEATS = "skyband.fused.reports:EaaRepeats"
+_REPEATS = "skyband.fused.reports:RepeatedReports"
 register("FusedTopK", "eaa-repeats", _REPEATS, ("repeats",), ("guard", "slack"))
-register("FusedTopK", "reports", "skyband.fused.reports:AllReports", ("repeats",), ("guard",))
+register("FusedTopK", "reports", _REPEATS, ("repeats",), ("guard",))
 
-register("Skyline", "sfs", "skyband.skyline.sfs:Sfs")
+register("Skyline", "sfs", "skyband.skyline.single:Sfs")
 register("Skyline", "stabsky", "skyband.skyline.stabsky:StabSky")
 register("Skyline", "landmark", "skyband.skyline.single:WholeSkyline", window="landmark")
 
-register("SkylineJoin", "naive", "skyband.skyline.naive:Naive")
-register("SkylineJoin", "isj", "skyband.skyline.isj:Isj")
-register("SkylineJoin", "lsj", "skyband.skyline.lsj:Lsj", ("layers",), ("share_from",))
+register("SkylineJoin", "naive", "skyband.skyline.live_sides:Naive")
+register("SkylineJoin", "isj", "skyband.skyline.lsj:LayeredJoin")
+register("SkylineJoin", "lsj", "skyband.skyline.lsj:LayeredJoin", ("layers",), ("share_from",))
 register("SkylineJoin", "gsj", "skyband.skyline.gsj:GroupSkylines")

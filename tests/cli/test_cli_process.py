@@ -122,13 +122,13 @@ class TestStandardInput:
 
     def test_no_thread_holds_text_that_could_not_be_parsed(self) -> None:
         """Arrow's threads let go of it later; a process that has ended meanwhile would abort."""
-        from skyband.cli import stdin
+        from skyband.embedded.text_files import read_csv
 
         for number in range(30):
             text = b"a,b\n1,2\n1,2,3\n" + b"1,2\n" * (1_000_000 + number)
             holders = sys.getrefcount(text)
             try:
-                stdin._csv(text, None, None)
+                read_csv(text, ",", threads=True)
             except ValueError:
                 pass
             else:

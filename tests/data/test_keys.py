@@ -338,7 +338,7 @@ def test_the_index_agrees_with_a_dictionary(steps: list[tuple[list[int], int]]) 
 
 
 def test_a_state_is_a_copy() -> None:
-    index = KeyIndex(expected=100)
+    index = KeyIndex()
     index.encode(rows_of(1, 2))
     state = index.state()
     for part in state.values():

@@ -78,15 +78,16 @@ def test_sorting_goes_through_files_where_memory_is_small(
 ) -> None:
     monkeypatch.setattr(time_order, "SORT_BYTES", 1500)
     monkeypatch.setattr(time_order, "_RUN_BYTES", 200)
+    monkeypatch.setattr(time_order, "_FEW_BYTES", 1500)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     made: list[Path] = []
-    kept = time_order._write
+    spill = time_order._spilled
 
-    def spy(path: Path, *rest: Any) -> Path:
-        made.append(path)
-        return kept(path, *rest)
+    def spy(folder: Path, run: int, *rest: Any) -> Any:
+        made.append(folder / f"{run}.arrow")
+        return spill(folder, run, *rest)
 
-    monkeypatch.setattr(time_order, "_write", spy)
+    monkeypatch.setattr(time_order, "_spilled", spy)
     pieces = [SHUFFLED.slice(i, 30) for i in range(0, 400, 30)]
     for i, piece in enumerate(pieces):
         if text == "dictionary" or (text == "both" and i % 2):

@@ -32,6 +32,14 @@ PER_SLOT = 2
 """Items of a stored summary, as a multiple of the capacity; docs/internals/decisions/0009."""
 
 
+def most_items(query: sb.HeavyHitters) -> int:
+    """How many items a stored summary has at most."""
+    assert query.capacity is not None
+    if "raw_rows" in query.options:
+        return max(int(query.options["raw_rows"]) // 2, query.capacity + 1)
+    return PER_SLOT * query.capacity
+
+
 def query_of(algorithm: str, capacity: int, **more: Any) -> sb.HeavyHitters:
     sizes: dict[str, Any] = {"capacity": capacity} | (
         {} if algorithm == "ss" else {"cells": 3 * capacity}
@@ -66,7 +74,9 @@ def test_bounds_hold_however_a_pane_is_split_and_merged(data: st.DataObject) -> 
     rows = data.draw(st.lists(ROW, min_size=20, max_size=60))
     table = table_of(rows, kind or pa.int64())
     capacity = data.draw(st.integers(1, 3))
-    query = query_of("ss", capacity, by=("g",), weight=None if kind is None else "weight")
+    options = data.draw(st.sampled_from(({}, {"raw_rows": 1}, {"raw_rows": 14})))
+    weight = None if kind is None else "weight"
+    query = query_of("ss", capacity, by=("g",), weight=weight, options=options)
     synopsis = make_synopsis(query)
     synopsis.keep_no_rows()  # type: ignore[attr-defined]
     intake, groups = Intake(query, synopsis), None
@@ -97,12 +107,12 @@ def test_bounds_hold_however_a_pane_is_split_and_merged(data: st.DataObject) -> 
     for run, (pane, group) in enumerate(zip(whole.stamp.tolist(), names.to_pylist(), strict=True)):
         own, missing = slice(*known.offsets[run : run + 2]), whole.scalars["missing"][run]
         counts, items = truth[pane, group], known["item:item"][own].to_pylist()
-        assert len(items) == len(set(items)) <= PER_SLOT * capacity
+        assert len(items) == len(set(items)) <= most_items(query)
         for item, count, error in zip(items, known["count"][own], known["error"][own], strict=True):
             assert count - error <= counts[item] <= count, (item, counts)
             assert 0 <= error <= missing
         assert max((n for item, n in counts.items() if item not in items), default=0) <= missing
-        assert missing <= counts.total() / (PER_SLOT * capacity + 1)
+        assert missing <= counts.total() / (most_items(query) + 1)
 
 
 # Jobs -----------------------------------------------------------------------------------------
@@ -119,6 +129,7 @@ def test_answers_of_jobs_keep_their_bounds(algorithm: str) -> None:
         more: dict[str, Any] = {"by": ("g",)} if data.draw(st.booleans()) else {}
         if algorithm != "fsw-f" and data.draw(st.booleans()):
             more["weight"] = "weight"
+        more["options"] = data.draw(st.sampled_from(({}, {"raw_rows": 1}, {"raw_rows": 10})))
         query = query_of(algorithm, data.draw(st.integers(1, 2)), **more)
         cuts = [0, *sorted(data.draw(st.lists(st.integers(0, 60), max_size=5))), 60]
         pushes = [table.slice(low, high - low) for low, high in pairwise(cuts)]
@@ -137,12 +148,17 @@ def test_answers_of_jobs_keep_their_bounds(algorithm: str) -> None:
     holds()
 
 
+@pytest.mark.parametrize("options", [{}, {"raw_rows": 60}, {"raw_rows": 200}], ids=str)
 @pytest.mark.parametrize("algorithm", SKETCHES)
-def test_the_state_does_not_grow_with_the_distinct_items(algorithm: str) -> None:
+def test_the_state_does_not_grow_with_the_distinct_items(
+    algorithm: str, options: dict[str, int]
+) -> None:
     """Each piece of a pane is within the bound, an open pane within five, and so are the bytes."""
     capacity, rows, rng = 20, 9_000, np.random.default_rng(3)
-    query = query_of(algorithm, capacity, window=sb.TimeWindow(60, slide=10), k=5)
-    most = []
+    query = query_of(
+        algorithm, capacity, window=sb.TimeWindow(60, slide=10), k=5, options=options
+    )  # fmt: skip
+    limit, most = most_items(query), []
     for distinct in (1_000, 1 << 40):
         table = pa.table({
             "ts": 1_000 + np.arange(rows) // 60, "item": rng.integers(0, distinct, rows)
@@ -153,12 +169,13 @@ def test_the_state_does_not_grow_with_the_distinct_items(algorithm: str) -> None
             (store,) = job.stores.values()
             bucket = Bucket(job.plan, job.label, store)
             (stored,) = bucket.folds
-            assert stored.panes[:, 3].max() <= PER_SLOT * capacity
+            assert stored.panes[:, 3].max() <= limit
             panes, place = np.unique(stored.panes[:, 0], return_inverse=True)
-            assert np.bincount(place, stored.panes[:, 3]).max() <= 5 * PER_SLOT * capacity
+            assert np.bincount(place, stored.panes[:, 3]).max() <= 5 * limit
             assert bucket.state_bytes == sum(len(blob) for blob in store.kept.values())
             assert bucket.retained == stored.panes[:, 3].sum()
             sizes.append(bucket.state_bytes)
         most.append(max(sizes))
         assert len(panes) >= 6
+        assert stored.panes[:, 3].max() > 0.9 * limit
     assert most[1] < 1.5 * most[0]

@@ -58,15 +58,15 @@ def job(folder: Path, **changes: Any) -> Any:
     ("summaries", "buckets", "cores", "shards"),
     [
         (0, 1, None, 1),
-        (50_000_000, 1, None, 1),
-        (50_000_001, 1, None, 2),
-        (500_000_000, 1, None, 10),
-        (500_000_000, 1, 4, 4),
-        (500_000_000, 16, 4, 1),
+        (20_000_000, 1, None, 1),
+        (20_000_001, 1, None, 2),
+        (200_000_000, 1, None, 10),
+        (200_000_000, 1, 4, 4),
+        (200_000_000, 16, 4, 1),
         (1e12, 1, None, 64),
     ],
 )
-def test_one_shard_per_fifty_megabytes(
+def test_one_shard_per_twenty_megabytes(
     summaries: float, buckets: int, cores: int | None, shards: int
 ) -> None:
     assert choose_shards(summaries, buckets, cores).shards == shards

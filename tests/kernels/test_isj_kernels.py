@@ -13,7 +13,6 @@ from skyband.arrays import Ints
 from skyband.kernels.patient import patient
 from skyband.skyline.kernels import isj
 from skyband.skyline.kernels.dominance import skyline_runs
-from skyband.skyline.kernels.fabric import CellSide, Index
 from skyband.skyline.kernels.isj import (
     BOTH,
     COMPARISONS,
@@ -21,6 +20,8 @@ from skyband.skyline.kernels.isj import (
     LAYERS,
     LEFT,
     RIGHT,
+    CellSide,
+    Index,
     Results,
 )
 from support.unwritten import VISIBLE

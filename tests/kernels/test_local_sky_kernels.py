@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skyband.kernels.patient import patient
-from skyband.skyline.kernels.fabric import local_update as compiled
+from skyband.skyline.kernels.isj import local_update as compiled
 from support.skyline_cases import SMALL, Point, array, beats
 
 pytestmark = pytest.mark.nojit

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skyband.arrays import Array
-from skyband.skyline import points as points_module
+from skyband.skyline import base
+from skyband.skyline.graph import DominanceGraphs
 from skyband.skyline.kernels.dominance import (
     BETTER,
     EQUAL,
@@ -29,7 +30,6 @@ from skyband.skyline.kernels.stabsky import (
     Skylines,
     StabReads,
     stab_fold,
-    stab_follow,
     stab_read,
 )
 from support.skyline_cases import SMALL, Point, array, beats
@@ -103,7 +103,7 @@ def test_the_skyline_of_many_points(dimensions: int, values: int) -> None:
     points = plane(random, sum(sizes), dimensions, values)
     points[::7] = points[3]
     offsets = np.cumsum([0, *sizes])
-    kept, ends = points_module.skyline_runs(points, offsets, np.zeros(1, np.int64))
+    kept, ends = base.skyline_runs(points, offsets, np.zeros(1, np.int64))
     for run, (first, last) in enumerate(itertools.pairwise(offsets.tolist())):
         mine = points[first:last]
         no_less = (mine[:, None] >= mine[None]).all(axis=2)
@@ -317,19 +317,20 @@ def check_members(m: Members, rows: list[tuple[int, int, Point]], gone: int, end
 def test_rows_that_follow_one_another(
     stream: list[tuple[int, int, Point]], cut: int, gone: int
 ) -> None:
-    rows = [(pane, 0, point) for pane, _, point in rows_of(stream)]
+    rows = rows_of(stream)
     points, pane = array([p for _, _, p in rows], 3), np.array([p for p, _, _ in rows], np.int64)
-    segment = np.zeros(len(rows), np.int64)
+    segment = np.array([s for _, s, _ in rows], np.int64)
     cut = min(cut, len(rows))
     while 0 < cut < len(rows) and rows[cut][0] == rows[cut - 1][0]:
         cut += 1  # a pane comes as a whole
     first = min([3 + gone, *(each for each, _, _ in rows[cut:])])
-    counts, local = np.zeros(4, np.int64), np.zeros(1, np.int64)
-    m = empty_members()
+    graphs, local = DominanceGraphs(3), np.zeros(1, np.int64)
     for start, stop, oldest in ((0, cut, 0), (cut, len(rows), first)):
         until = (points[:stop], segment[:stop], pane[:stop])
-        m = Members(*stab_follow(m, *until, start, 7, oldest, counts, local))
+        read = graphs.follow(until, start, 7, oldest, local)
+    m = graphs.members
     check_members(m._replace(slot=m.slot - 7), rows, first, 99)
+    assert set(read.tolist()) == set(m.slot[m.since < first].tolist())
 
 
 NONE = np.zeros(0, np.int64)

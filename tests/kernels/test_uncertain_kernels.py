@@ -9,8 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skyband.uncertain.kernels.compact import answer_runs, compact_end, prune_runs
-from skyband.uncertain.kernels.poisson import add_row, add_wide_row, fewer
+from skyband.uncertain.kernels.compact import (
+    add_row,
+    add_wide_row,
+    answer_runs,
+    compact_end,
+    fewer,
+    prune_runs,
+)
 from skyband.uncertain.kernels.queue import (
     BEGIN,
     FIRST,

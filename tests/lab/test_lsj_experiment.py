@@ -35,8 +35,7 @@ from lab.experiments.lsj_runs import (
 )
 from lab.experiments.lsj_steps import STEPS, told
 from skyband import registry
-from skyband.skyline.isj import Isj
-from skyband.skyline.lsj import Lsj
+from skyband.skyline.lsj import LayeredJoin
 
 
 @pytest.mark.parametrize("distribution", ["correlated", "independent"])
@@ -54,8 +53,8 @@ def test_the_papers_form_answers_alike_and_prunes_less(distribution: str) -> Non
     assert all(a <= b for a, b in zip(theirs, corner, strict=True))
     assert distribution == "correlated" or theirs != corner
     # The algorithms are what they were before.
-    assert registry.load("SkylineJoin", "isj") is Isj
-    assert registry.load("SkylineJoin", "lsj") is Lsj
+    assert registry.load("SkylineJoin", "isj") is LayeredJoin
+    assert registry.load("SkylineJoin", "lsj") is LayeredJoin
 
 
 def test_every_figure_has_a_claim() -> None:

@@ -25,6 +25,7 @@ from lab.experiments.uncertain_runs import (
     measure,
     needed,
     semantics_of,
+    set_size,
 )
 from skyband.cli.work import load
 from support.uncertain_cases import KINDS, RADAR, of, query
@@ -62,7 +63,7 @@ def test_it_runs_at_a_tiny_scale(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_queues_filled_with_what_is_needed_are_as_if_filled_with_all(kind: str) -> None:
     size, k = 500, 4
     table = Stream(random_order(size)).table
-    rows = needed(of(kind, k), table["score"].to_numpy(), table["p"].to_numpy())
+    rows = needed(of(kind, k).rule, table["score"].to_numpy(), table["p"].to_numpy())
     assert len(rows) < size // 2
     names = {"score": "score", "id": "seq"}
     for algorithm in ("csq", "ccsq"):
@@ -102,7 +103,7 @@ def test_compact_sets_and_updates_are_those_of_csq() -> None:
     sets = set()
     for start in range(200, 700):
         order = start + np.argsort(-score[start:], kind="stable")
-        end = rule.end(p[order])
+        end = set_size(rule, p[order])
         if end is not None:
             sets.add(tuple(order[:end]))
     assert point.sets == len(sets)

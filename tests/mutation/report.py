@@ -56,17 +56,19 @@ def _introduction(results: list[Result], given: argparse.Namespace) -> list[str]
     return [
         "# Mutation tests",
         "",
-        "Do the tests notice when a kernel is wrong? `make mutants` changes one comparison,",
-        "operator, constant or truth value at a time, and runs the tests that execute the changed",
-        f"line. They are {given.cases} random queries and some longer streams per module, whose",
-        "answers are compared with the oracle, with snapshots restored in between, and the tests",
-        "of the module itself. Kernels run uncompiled. A mutant is killed when a test fails, or",
-        "when a test takes more than ten times as long as usual. Functions that only tests and",
-        "statistics call are left out. Equivalent are survivors whose answers are the same as far",
-        "as reading the code can tell: they differ in room, in speed or in when work is done.",
-        "Those known to be equivalent are not run again, unless `--again` is given.",
-        "Tests were written for survivors of the samples `--seed 0`, `1` and `2`, so their figures",
-        "are too good; those of any other seed are fair.",
+        "Do the tests fail when a kernel is wrong? `make mutants` changes one comparison,",
+        "operator, constant or truth value at a time, and runs the tests that execute the",
+        f"changed line: for each module, {given.cases} random queries and some longer streams,",
+        "whose answers are compared with the oracle while snapshots are restored, and the tests",
+        "of the module itself. Kernels run uncompiled. A mutant is killed when a test fails or",
+        "takes more than ten times as long as usual. Functions that only tests and statistics",
+        "call are left out.",
+        "",
+        "A survivor is called equivalent if its answers are the same, as far as reading the",
+        "code can tell: it differs in memory, in speed or in when work is done. Survivors that",
+        "are known to be equivalent are not run again, unless `--again` is given. Tests were",
+        "written for the survivors of the samples `--seed 0`, `1` and `2`, so the figures of",
+        "these samples are too good; those of any other seed are fair.",
         "",
         f"This page was written by `make mutants{words}`. The {modules} modules have",
         f"{there:,} mutants; this run tried {how}.",
@@ -76,7 +78,7 @@ def _introduction(results: list[Result], given: argparse.Namespace) -> list[str]
 
 def _tables(results: list[Result]) -> list[str]:
     lines = [
-        "| family | mutants tried | killed | | equivalent | killed of the others |",
+        "| family | mutants tried | killed | | equivalent | of the others, killed |",
         "|---|---:|---:|---:|---:|---:|",
     ]
     for family in (*FAMILIES, "all"):
@@ -88,7 +90,7 @@ def _tables(results: list[Result]) -> list[str]:
                 f"| {family} | {len(mine):,} | {killed:,} | {_percent(mine)} | {same:,} | "
                 f"{_percent(others)} |"
             )
-    lines += ["", "| module | mutants there are | tried | killed | equivalent |"]
+    lines += ["", "| module | all mutants | tried | killed | equivalent |"]
     lines += ["|---|---:|---:|---:|---:|"]
     for module in dict.fromkeys(t.module for t in TARGETS):
         mine = [result for result in results if result.target.module == module]
@@ -112,7 +114,7 @@ def _survivors(results: list[Result]) -> list[str]:
     for result in results:
         if not result.killed:
             change, module = result.change, result.target.module
-            reason = reasons.get((module, change.name), "not looked at yet")
+            reason = reasons.get((module, change.name), "not examined yet")
             text = f"`{change.before}` → `{change.after}`".replace("|", "\\|")
             lines.append(f"| `{module}`, `{change.function}` | {text} | {reason} |")
     return lines

@@ -26,6 +26,8 @@ TESTS = Path(__file__).parent.parent
 SOURCE = TESTS.parent / "src"
 CASES = 30
 """Default number of random queries, of the covering algorithms, compared with the oracle."""
+IDLE = 20
+"""Seconds that a mutant may wait for something, beyond what other work on the machine explains."""
 MEMORY = 4 << 30
 """Bytes that a mutant may allocate beyond what is loaded."""
 
@@ -127,7 +129,7 @@ class Bench:
         if os.WIFEXITED(status) and os.WEXITSTATUS(status) == 0:
             return SURVIVED, ""
         chosen[last].kills += 1
-        late = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGPROF
+        late = os.WIFSIGNALED(status) and os.WTERMSIG(status) in (signal.SIGPROF, signal.SIGALRM)
         return TIMEOUT if late else KILLED, chosen[last].name
 
 
@@ -135,7 +137,8 @@ def _child(target: Target, change: Change, checks: list[Any], outlet: int) -> No
     """Run the checks and exit; the exit code says whether the change was noticed."""
     code = 1
     try:
-        signal.signal(signal.SIGPROF, signal.SIG_DFL)  # ends the process, whatever it is doing
+        for number in (signal.SIGPROF, signal.SIGALRM):
+            signal.signal(number, signal.SIG_DFL)  # ends the process, whatever it is doing
         with contextlib.suppress(OSError):  # only Linux has this file
             used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
             resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, used + MEMORY))
@@ -146,6 +149,7 @@ def _child(target: Target, change: Change, checks: list[Any], outlet: int) -> No
         for number, check in enumerate(checks):
             os.write(outlet, struct.pack("i", number))
             signal.setitimer(signal.ITIMER_PROF, check.limit)
+            signal.setitimer(signal.ITIMER_REAL, 10 * check.limit + IDLE)  # it may wait for ever
             check.again()
         code = 0
     except BaseException:  # noqa: BLE001  any exception means that it was noticed

@@ -244,27 +244,21 @@ TARGETS = (
         "uncertain",
         "skyband.uncertain.kernels.compact",
         UNCERTAIN,
-        (f"{UNCERTAIN_KERNELS} run", "uncertain/test_uncertain_paper.py compact_sets_end"),
-    ),
-    Target(
-        "uncertain",
-        "skyband.uncertain.kernels.poisson",
-        UNCERTAIN,
-        (f"{UNCERTAIN_KERNELS} row", f"{UNCERTAIN_KERNELS} chance", f"{UNCERTAIN_KERNELS} zero"),
-    ),
-    Target(
-        "uncertain",
-        "skyband.uncertain.kernels.csq",
-        {"UncertainTopK": ("csq", "ccsq", "scsq")},
-        ("contract/test_counters.py compact_sets",),
+        (
+            *(f"{UNCERTAIN_KERNELS} {word}" for word in ("run", "row", "chance", "zero")),
+            "uncertain/test_uncertain_paper.py compact_sets_end",
+        ),
     ),
     Target(
         "uncertain",
         "skyband.uncertain.kernels.queue",
-        {"UncertainTopK": ("csq", "ccsq")},
-        tuple(
-            f"{UNCERTAIN_KERNELS} {word}"
-            for word in ("queue", "left", "entry", "certain", "compact_set")
+        {"UncertainTopK": ("csq", "ccsq", "scsq")},
+        (
+            "contract/test_counters.py compact_sets",
+            *(
+                f"{UNCERTAIN_KERNELS} {word}"
+                for word in ("queue", "left", "entry", "certain", "compact_set")
+            ),
         ),
     ),
     Target(
@@ -324,19 +318,11 @@ TARGETS = (
         {"SkylineJoin": ("isj", "lsj")},
         (
             "kernels/test_isj_kernels.py",
-            "contract/test_counters.py prunes",
-            "skyline/test_skyline_join.py partners",
-        ),
-    ),
-    Target(
-        "skyline",
-        "skyband.skyline.kernels.fabric",
-        {"SkylineJoin": ("isj", "lsj")},
-        (
-            "kernels/test_isj_kernels.py",
             "kernels/test_local_sky_kernels.py",
-            "skyline/test_skyline_join.py small_join",
+            "contract/test_counters.py prunes",
             "contract/test_counters.py lsj",
+            "skyline/test_skyline_join.py partners",
+            "skyline/test_skyline_join.py small_join",
         ),
     ),
     Target(

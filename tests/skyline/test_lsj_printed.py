@@ -3,7 +3,7 @@
 This is M-LocalSky (Algorithm 1) in every layer and M-Iterative (Algorithm 2) with the union of the
 layers as the answer. Where the text is silent it is read in its favour: the local skylines leave
 before the next layer, and a row is pruned if a result dominates it with the best corner of its
-remaining partners. The examples of docs/reproduction/errata.md are taken from these streams.
+remaining partners. The examples of docs/reproduction/errata_lsj.md are taken from these streams.
 """
 
 from __future__ import annotations

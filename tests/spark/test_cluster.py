@@ -10,18 +10,17 @@ import json
 import os
 import random
 import shutil
-import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from lab.bench.standalone import Cluster, standalone
 from skyband import registry
 from support import faulty, kills, on_cluster, spark_session
 
@@ -29,40 +28,9 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(1800)]
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return int(free.getsockname()[1])
-
-
-def wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
-    for _ in range(1200):
-        if process.poll() is not None:
-            raise AssertionError(f"Spark ended with {process.returncode}")
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        time.sleep(0.1)
-    raise AssertionError("Spark did not come up")
-
-
-@dataclass
-class Cluster:
-    """A standalone cluster; its workers can be killed and replaced."""
-
-    address: str
-    start_worker: Callable[[], subprocess.Popen[bytes]]
-    workers: list[subprocess.Popen[bytes]]
-
-    def replace_worker(self, number: int) -> None:
-        """Kill a worker, whose executors then end too, and start another one."""
-        self.workers[number].kill()
-        self.workers[number].wait()
-        self.workers[number] = self.start_worker()
-
-
 @pytest.fixture(scope="module")
 def master(cluster: Cluster) -> str:
-    return cluster.address
+    return cluster.master
 
 
 @pytest.fixture(scope="module")
@@ -70,52 +38,12 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     reason = spark_session.missing()
     if reason:
         pytest.skip(reason)
-    import pyspark
-
-    home = Path(pyspark.__file__).parent
-    folder = tmp_path_factory.mktemp("cluster")
-    port = free_port()
     settings = {
-        "SPARK_HOME": str(home),
-        "SPARK_LOCAL_IP": "127.0.0.1",
-        "SPARK_WORKER_DIR": str(folder),
         "SPARK_DAEMON_JAVA_OPTS": spark_session.java_options(),
         "SPARK_LAUNCHER_OPTS": spark_session.QUICK,
-        "PYSPARK_PYTHON": sys.executable,
     }
-    environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"} | settings
-    started: list[subprocess.Popen[bytes]] = []
-
-    def launch(role: str, *arguments: str) -> subprocess.Popen[bytes]:
-        command = [
-            str(home / "bin" / "spark-class"),
-            f"org.apache.spark.deploy.{role.lower()}.{role}",
-            "--host",
-            "127.0.0.1",
-            *arguments,
-        ]
-        with (folder / f"{role}{len(started)}.log").open("wb") as log:
-            process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
-        started.append(process)
-        return process
-
-    try:
-        address = f"spark://127.0.0.1:{port}"
-        web = ("--webui-port", "0")
-        wait_for(port, launch("Master", "--port", str(port), *web))
-
-        def worker() -> subprocess.Popen[bytes]:
-            own = free_port()
-            process = launch("Worker", "-c", "1", "-m", "1g", "-p", str(own), *web, address)
-            wait_for(own, process)
-            return process
-
-        yield Cluster(address, worker, [worker(), worker()])
-    finally:
-        for process in reversed(started):
-            process.terminate()
-        for process in started:
-            process.wait()
+    with standalone(tmp_path_factory.mktemp("cluster"), settings) as made:
+        yield made
 
 
 @pytest.fixture(scope="module")
@@ -167,7 +95,7 @@ def test_killed_workers_of_a_standalone_cluster(cluster: Cluster, tmp_path: Path
     times, batches, name = 20, 60, "shards"
     faulty.write_inputs(tmp_path, [name], batches)
     checkpoint = tmp_path / "checkpoint" / name
-    settings = {"SKYBAND_TEST_MASTER": cluster.address, "SPARK_LOCAL_IP": "127.0.0.1"}
+    settings = {"SKYBAND_TEST_MASTER": cluster.master, "SPARK_LOCAL_IP": "127.0.0.1"}
     rng = random.Random(times)
 
     def start() -> subprocess.Popen[bytes]:

@@ -33,7 +33,7 @@ def test_it_runs_this_interpreter_with_this_path(monkeypatch: pytest.MonkeyPatch
     assert set(filter(os.path.isabs, sys.path)) <= set(path)
     assert not [each for each in path if each.endswith("pyspark.zip")]
     assert arguments == ["-c", "two words"]
-    assert quick_python() == command == sessions._made[0]
+    assert quick_python() == command == str(sessions._own_folder() / "python")
     assert is_quick(command)
     assert not is_quick(sys.executable)
 

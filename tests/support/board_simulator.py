@@ -91,7 +91,7 @@ class BoardJob:
         if self.forgetful:
             CACHED_FOLDS.kept.clear()
         store = self.stores.setdefault(key, spark_simulator.Memory())
-        return BucketKeeper(self.plan, store, spark_simulator.Timers(self, key))  # type: ignore[arg-type]
+        return BucketKeeper(self.plan, store, spark_simulator.Timers(self, key))
 
     def _told(self, given: list[pd.DataFrame], found: dict[str, list[Any]]) -> None:
         rows = [row for frame in given for row in frame.to_dict("records")]

@@ -16,13 +16,13 @@ import pyarrow as pa
 import skyband as sb
 from skyband.engine.intake import Intake
 from skyband.engine.per_group import make_synopsis
-from skyband.spark.bucket import CACHED_FOLDS, step
+from skyband.spark.bucket import CACHED_FOLDS, BucketKeeper, PaneStore
 from skyband.spark.finishing import answers_from, batch_finisher, batch_folder, finish
 from skyband.spark.plan import SHIFT_MS, BoardPlan, QueryPlan
 from skyband.spark.summarise import COUNTS, PACKED, summariser
 
 
-class Memory:
+class Memory(PaneStore):
     """A bucket's store in two dicts."""
 
     def __init__(self) -> None:
@@ -150,8 +150,8 @@ class Job:
         if self.forgetful:
             CACHED_FOLDS.kept.clear()
         store = self.stores.setdefault(key, Memory())
-        timers = Timers(self, key)
-        _, outcomes = step(self.plan, self.label, store, timers, self.watermark, blobs, fired)
+        keeper = BucketKeeper(self.plan, store, Timers(self, key))
+        _, outcomes = keeper.step(self.label, self.watermark, blobs, fired)
         (outcome,) = outcomes.values()
         self.stats["rows_late"] += outcome.rows_late
         self.stats["rows_bad"] += outcome.rows_bad

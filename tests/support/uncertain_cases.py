@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import skyband as sb
 from oracle.uncertain import by_recursion
-from skyband.uncertain.base import Semantics
+from support.semantics import Semantics
 
 ALGORITHMS = ("bs", "csq", "ccsq", "scsq", "scsq-buffer")
 KINDS = ("pk-topk", "pt-k", "u-kranks", "u-topk")

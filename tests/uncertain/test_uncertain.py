@@ -12,8 +12,7 @@ import pytest
 import skyband as sb
 from skyband import registry
 from skyband.uncertain.kernels import queue
-from skyband.uncertain.queue import CompactSets
-from skyband.uncertain.scsq import SegmentalQueue
+from skyband.uncertain.queue import CompactSets, SegmentalQueue
 from support.uncertain_cases import ALGORITHMS, KINDS, RADAR, query
 
 # Synopses ----------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import oracle
 import skyband as sb
 from oracle.uncertain import by_recursion
-from skyband.uncertain.base import Semantics
+from support.semantics import Semantics
 from support.uncertain_cases import ALGORITHMS, KINDS, THRESHOLD, of, query
 
 Long = npt.NDArray[np.longdouble]

@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 import oracle
 import skyband as sb
 from oracle.uncertain import by_worlds
-from skyband.uncertain.base import Semantics
 from skyband.uncertain.kernels import queue
 from skyband.uncertain.kernels.types import KEEP
-from skyband.uncertain.queue import CompactSets
-from skyband.uncertain.scsq import SegmentalQueue
+from skyband.uncertain.queue import CompactSets, SegmentalQueue
+from support.semantics import Semantics
 from support.uncertain_cases import (
     ALGORITHMS,
     KINDS,
@@ -91,7 +90,7 @@ def queue_of(monitor: sb.Monitor) -> list[tuple[set[int], set[int]]]:
     found = []
     for begin, size, more, _ in entry[num[queue.FIRST] : num[queue.LAST]].tolist():
         lists = arena[begin : begin + size], arena[begin + size : begin + size + more]
-        one, two = (set(synopsis.store.arrays["key"][slots].tolist()) for slots in lists)
+        one, two = (set(synopsis.store.key[slots].tolist()) for slots in lists)
         found.append((one, two))
     return found[::-1]
 

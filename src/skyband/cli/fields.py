@@ -88,19 +88,11 @@ def query_of(kind: type[Query], window: Any, given: Mapping[str, Any], **common:
     return kind(window=window, **values, **common)
 
 
-def window_of(
-    kind: type[Query],
-    size: str | None,
-    count: int | None,
-    slide: str | None,
-    lateness: str | None,
-    offset: str | None,
-    half_life: str | None = None,
-    since: str | None = None,
-    zone: str | None = None,
-    revise: str | None = None,
-) -> Window | dict[str, TimeWindow]:
+def window_of(kind: type[Query], given: Mapping[str, Any]) -> Window | dict[str, TimeWindow]:
     """The window that the options of a command describe, or the window of each source."""
+    size, count, half_life, since, zone, revise = (
+        given[name] for name in ("window", "count", "half_life", "since", "zone", "revise")
+    )
     lengths = {"--window": size, "--count": count, "--half-life": half_life, "--since": since}
     several = [flag for flag, length in lengths.items() if length is not None]
     if len(several) != 1:
@@ -111,30 +103,30 @@ def window_of(
         raise QueryError("--zone works only with --window, whose days it sets; leave it out")
     if revise is not None and size is None:
         raise QueryError("--revise works only with --window, whose answers it corrects")
-    step = None if slide is None else _duration(slide)
+    step: Any = None if given["slide"] is None else _duration(given["slide"])
+    extras: dict[str, Any] = {
+        n: _duration(given[n]) for n in ("lateness", "offset") if given[n] is not None
+    }
     if count is not None:
-        if lateness is not None or offset is not None:
+        if extras:
             raise QueryError(
                 "--lateness and --offset work only with --window; leave them out with --count"
             )
         with _named("--count"):
-            return CountWindow(count, slide=step)  # type: ignore[arg-type]
-    extras = {"lateness": lateness, "offset": offset}
-    given: dict[str, Any] = {n: _duration(text) for n, text in extras.items() if text is not None}
+            return CountWindow(count, slide=step)
     if half_life is not None:
         with _named("--half-life"):
-            return DecayWindow(_duration(half_life), slide=_slide(step), **given)
+            return DecayWindow(_duration(half_life), slide=_slide(step), **extras)
     if since is not None:
         with _named("--since"):
             first = None if since == "first" else _duration(since)
-            return LandmarkWindow(_slide(step), first, **given)
-    assert size is not None
+            return LandmarkWindow(_slide(step), first, **extras)
     with _named("--window"):
-        given |= {"zone": zone, "revise": None if revise is None else _duration(revise)}
+        extras |= {"zone": zone, "revise": None if revise is None else _duration(revise)}
         if "=" not in size:
-            return TimeWindow(_duration(size), slide=step, **given)
+            return TimeWindow(_duration(size), slide=step, **extras)
         sizes = {name: str(each) for name, each in mapping_of("--window", size.split(",")).items()}
-        return {n: TimeWindow(_duration(each), slide=step, **given) for n, each in sizes.items()}
+        return {n: TimeWindow(_duration(each), slide=step, **extras) for n, each in sizes.items()}
 
 
 def _slide(step: int | str | None) -> int | str:
@@ -357,8 +349,3 @@ def _scalar(text: str, atoms: frozenset[Any]) -> Any:
 def _duration(text: str) -> int | str:
     """A window's length: a duration, or a plain integer over an integer time column."""
     return int(text) if re.fullmatch(r"\s*[+-]?\d[\d_]*\s*", text) else text
-
-
-def algorithms_of(kind: type[Query]) -> str:
-    """The names of a query's algorithms, for help."""
-    return ", ".join(registry.algorithms(kind.kind))

@@ -7,11 +7,9 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
 
 import pyarrow as pa
 from rich import box
-from rich.cells import cell_len
 from rich.console import Console, Group
 from rich.live import Live
 from rich.markup import escape
@@ -20,8 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from skyband.answers.plain_text import plain
-from skyband.cli.view import fitted, is_firm, span
-from skyband.data.columns import is_number_type
+from skyband.cli.view import add_columns, span
 from skyband.jobs import Job
 from skyband.jobs.job import JobSection
 from skyband.jobs.report import Report, Tell, figures, report_line
@@ -99,19 +96,13 @@ def _answer(name: str, answer: pa.Table, query: Query, rows: int, width: int) ->
         pad_edge=False,
         caption_justify="left",
     )
-    kinds = {field.name: field.type for field in answer.schema if field.name not in _EDGES}
-    cells = {n: [plain(value) for value in answer[n].slice(0, rows).to_pylist()] for n in kinds}
-    natural = {n: max(map(cell_len, [n, *cells[n]])) for n in kinds}
-    first = {"rank", *query.groups, *query.key, query.ranked_by or ""}
-    firm = {n for n, kind in kinds.items() if is_firm(kind)}
-    widths, _ = fitted(natural, firm, first, bar=False, room=width)
-    for column, wide in widths.items():
-        side: Any = "right" if is_number_type(kinds[column]) else "left"
-        drawn.add_column(column, justify=side, no_wrap=True, width=wide)
-    for row in zip(*(cells[column] for column in widths), strict=True):
+    names = [name for name in answer.column_names if name not in _EDGES]
+    cells = {n: [plain(value) for value in answer[n].slice(0, rows).to_pylist()] for n in names}
+    fit, _ = add_columns(drawn, cells, answer.schema, query, width)
+    for row in zip(*(cells[column] for column in fit), strict=True):
         drawn.add_row(*map(Text, row))
     hidden = answer.num_rows - rows
-    left_out = [name for name in kinds if name not in widths]
+    left_out = [name for name in names if name not in fit]
     remarks = [f"{hidden} more not shown"] * (hidden > 0)
     remarks += [f"no room for {', '.join(left_out)}"] * bool(left_out)
     drawn.caption = Text(" · ".join(remarks), style="dim") if remarks else None

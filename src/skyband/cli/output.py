@@ -13,17 +13,15 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 import pyarrow as pa
-from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from skyband.answers.plain_text import plain
 from skyband.cli.explain import Format, say
-from skyband.cli.view import fitted, head_of, is_firm, span, with_share
-from skyband.data.columns import is_number_type
+from skyband.cli.view import add_columns, span, with_share
 from skyband.data.json_text import escaped_text, json_text
-from skyband.errors import EngineError, QueryError
+from skyband.errors import QueryError
 from skyband.query import Query
 
 if TYPE_CHECKING:
@@ -191,19 +189,12 @@ def _drawn(table: pa.Table, query: Query | None, width: int) -> Iterator[Any]:
     shown = [*sections[:_ENDS], *sections[-_ENDS:]] if many else sections
     rows = pa.concat_tables([table.slice(start, length) for start, length in shown])
     cells = {name: list(map(plain, rows[name].to_pylist())) for name in names}
-    natural = {n: max(map(cell_len, [head_of(query, n), *cells[n]])) for n in names}
-    kinds = {name: table.schema.field(name).type for name in names}
     spans = [span(*_window(table, start)) for start, _ in shown] if windowed else [""]
-    first = {"rank"} if query is None else {"rank", *query.groups, *query.key, query.ranked_by}
-    firm = {name for name, kind in kinds.items() if is_firm(kind)}
-    room = width - max(map(len, spans)) + 1
-    widths, _ = fitted(natural, firm, {str(n) for n in first}, bar=False, room=room)
     drawn = Table(header_style="bold", border_style="dim")
     if windowed:
         drawn.add_column("window", no_wrap=True, style="dim")
-    for name, wide in widths.items():
-        side: Any = "right" if is_number_type(kinds[name]) else "left"
-        drawn.add_column(head_of(query, name), justify=side, overflow="fold", width=wide)
+    room = width - max(map(len, spans)) + 1
+    fit, _ = add_columns(drawn, cells, table.schema, query, room, overflow="fold")
     row = 0
     for number, (_, length) in enumerate(shown):
         if many and number == _ENDS:
@@ -211,11 +202,11 @@ def _drawn(table: pa.Table, query: Query | None, width: int) -> Iterator[Any]:
             drawn.add_row(f"… {hidden:,} more windows …", end_section=True)
         for place in range(length):
             head = [Text(spans[number] if not place else "")] if windowed else []
-            line = [Text(cells[name][row]) for name in widths]
+            line = [Text(cells[name][row]) for name in fit]
             drawn.add_row(*head, *line, end_section=place == length - 1)
             row += 1
     yield drawn
-    remarks = [f"no room for {n}" for n in [", ".join(n for n in names if n not in widths)] if n]
+    remarks = [f"no room for {n}" for n in [", ".join(n for n in names if n not in fit)] if n]
     if many:
         remarks.insert(0, f"{len(sections):,} windows")
     if remarks:
@@ -309,9 +300,3 @@ class Picture:
             parts.append(f"over {size:,} rows" if window.sort == "sized" and isinstance(size, int)
                          and query.time is None else f"over {size}")  # fmt: skip
         return " · ".join(part for part in parts if part)
-
-
-def refuse_with_serve(path: Path | None) -> None:
-    """A served verb has no end at which a picture could be drawn."""
-    if path is not None:
-        raise EngineError("--plot draws the answers at the end; leave it out with --serve")

@@ -20,7 +20,7 @@ from typing import Any, BinaryIO, cast
 import pyarrow as pa
 
 from skyband.embedded.sources import CustomSource, ReadSettings, batches_of
-from skyband.embedded.text_files import read_json, reader_of, sound
+from skyband.embedded.text_files import projection, read_csv, read_json, sound
 from skyband.errors import SchemaError
 
 STDIN = "-"
@@ -29,7 +29,8 @@ _ARROW = b"\xff\xff\xff\xff"
 
 _AHEAD = 4 * _AT_ONCE
 
-Parse = Callable[[bytes, pa.Schema | None, Sequence[str] | None], pa.Table]
+Parse = Callable[..., pa.Table]
+"""From text, the schema of earlier text and the names of the columns needed, to a table."""
 
 
 class Stdin(CustomSource):
@@ -58,9 +59,11 @@ def stdin_batches(
         elif first.startswith(b"{"):
             yield from _lines(first, source, _json, b"", reading)
         elif first:
-            first, header = _header(first, source)
-            parse = partial(_csv, delimiter=reading.delimiter or ",")
-            yield from _lines(first, source, parse, header, reading)
+            while b"\n" not in first and (more := _next(source)):
+                first += more
+            header, _, first = first.partition(b"\n")
+            csv = partial(read_csv, delimiter=reading.delimiter or ",", threads=True)
+            yield from _lines(first, source, csv, header + b"\n", reading)
     except (pa.ArrowException, ValueError) as problem:
         raise SchemaError(f"standard input could not be read: {problem}") from problem
 
@@ -82,57 +85,28 @@ def _start(source: BinaryIO) -> bytes:
     return first
 
 
-def _header(first: bytes, source: BinaryIO) -> tuple[bytes, bytes]:
-    """The bytes after the first line, and the first line itself."""
-    while b"\n" not in first:
-        more = _next(source)
-        if not more:
-            first += b"\n"
-            break
-        first += more
-    header, newline, rest = first.partition(b"\n")
-    return rest, header + newline
-
-
 def _lines(
     first: bytes, source: BinaryIO, parse: Parse, header: bytes, reading: ReadSettings
 ) -> Iterator[pa.Table]:
-    """Yield a table of the complete lines each time bytes arrive."""
+    """Yield a table of the complete lines each time bytes arrive; the first has the header."""
     schema: pa.Schema | None = None
     names: Sequence[str] | None = None
     kept, more = b"", first or _next(source)
     while more:
         whole, newline, kept = (kept + more).rpartition(b"\n")
         if whole.strip():
-            table = sound(parse(header + whole + newline, schema, names))
+            table = sound(parse(header + whole + newline, schema=schema, names=names))
             yield table
             if schema is None:
-                schema = table.schema
+                schema, header = table.schema, b""
                 names = reading.needed(schema)
         more = _next(source)
-    if kept.strip() or (header and schema is None):  # a header alone tells the columns, too
-        yield sound(parse(header + kept, schema, names))
-
-
-def _csv(
-    text: bytes, schema: pa.Schema | None, names: Sequence[str] | None, delimiter: str = ","
-) -> pa.Table:
-    from pyarrow import csv
-
-    types = None if schema is None else {f.name: f.type for f in schema}
-    options = csv.ConvertOptions(column_types=types, include_columns=names)
-    parsing = csv.ParseOptions(delimiter=delimiter)
-    return csv.read_csv(reader_of(text), parse_options=parsing, convert_options=options)
+    if kept.strip() or header:  # a header alone tells the columns, too
+        yield sound(parse(header + kept, schema=schema, names=names))
 
 
 def _json(text: bytes, schema: pa.Schema | None, names: Sequence[str] | None) -> pa.Table:
-    from pyarrow import json
-
-    if schema is not None and names is not None:
-        schema = pa.schema([schema.field(name) for name in names])
-    rest = "ignore" if schema is not None else "infer"
-    options = json.ParseOptions(explicit_schema=schema, unexpected_field_behavior=rest)
-    return read_json(text, options)
+    return read_json(text, None if schema is None else projection(schema, names))
 
 
 def _arrow(first: bytes, source: BinaryIO) -> Iterator[pa.Table]:

@@ -1,4 +1,4 @@
-"""One command per query, built from the query's own fields."""
+"""One command per query, built from the query's own fields; and those of statements in SQL."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from skyband import registry
 from skyband.cli.explain import (
@@ -27,7 +26,6 @@ from skyband.cli.explain import (
     say_unmatched,
 )
 from skyband.cli.fields import (
-    algorithms_of,
     field_parameters,
     mapping_of,
     query_of,
@@ -82,6 +80,7 @@ def common_parameters(kind: type[Query]) -> list[inspect.Parameter]:
         window | {"hidden": not registry.algorithms(kind.kind, sort)}
         for sort in ("decay", "landmark")
     )  # a hidden option says why it cannot be used
+    algorithms = ", ".join(registry.algorithms(kind.kind))
     run = {"rich_help_panel": _RUN}
     out = {"rich_help_panel": _OUTPUT}
     share = _option(
@@ -138,7 +137,7 @@ def common_parameters(kind: type[Query]) -> list[inspect.Parameter]:
         _option("limit", number, None, "--limit", **out, min=1, show_default=False,
                 help="Stop after this many windows."),
         _option("algorithm", text, None, "--algorithm", **run, show_default=False,
-                help=f"One of: {algorithms_of(kind)}. Default: the best one for the query."),
+                help=f"One of: {algorithms}. Default: the best one for the query."),
         _option("option", list[str] | None, None, "--option", metavar="NAME=VALUE", **run,
                 show_default=False, help="A setting of the algorithm; may be repeated."),
         _option("on_bad", OnBad, OnBad.raise_, "--on-bad", **run,
@@ -201,24 +200,25 @@ def add_verb(app: typer.Typer, kind: type[Query]) -> None:
 
 
 def _run(kind: type[Query], given: dict[str, Any]) -> None:
-    from skyband.cli.output import Picture, format_of, refuse_with_serve
+    from skyband.cli.output import Picture, format_of
 
-    parts = ("window", "count", "slide", "lateness", "offset", "half_life", "since", "zone")
-    window = window_of(kind, *(given[name] for name in (*parts, "revise")))
+    window = window_of(kind, given)
     options = mapping_of("--option", given["option"] or ())
-    query = query_of(kind, window, _own(kind, given), algorithm=given["algorithm"], options=options)
+    own = {parameter.name: given[parameter.name] for parameter in field_parameters(kind)}
+    query = query_of(kind, window, own, algorithm=given["algorithm"], options=options)
     given["alerts"] = _kinds(given["alerts"] or ())
     source = _source(query, given["sources"], _delimiter(given["delimiter"]))
     shape = format_of(given["format"], given["output"])
     given["picture"] = Picture(query, given["plot"], given["plot_as"], verb_of(kind))
     if given.get("share"):
         _check_share(given)
+    if given["serve"] and given["plot"] is not None:
+        raise EngineError("--plot draws the answers at the end; leave it out with --serve")
     if given["engine"] is Engine.spark:
         _run_spark(query, source, given, shape)
     elif given["serve"]:
         from skyband.cli.serving import serve_verb
 
-        refuse_with_serve(given["plot"])
         serve_verb(verb_of(kind), query, source, given)
     else:
         _run_local(query, source, given, shape)
@@ -241,10 +241,6 @@ def _kinds(words: Sequence[str]) -> tuple[str, ...] | None:
     kinds = [part.strip() for word in words for part in word.split(",") if part.strip()]
     found = asked_changes("--alert", kinds)
     return found if words and isinstance(found, tuple) else None
-
-
-def _own(kind: type[Query], given: Mapping[str, Any]) -> dict[str, Any]:
-    return {p.name: given[p.name] for p in field_parameters(kind)}
 
 
 def _delimiter(word: str | None) -> str | None:
@@ -362,7 +358,7 @@ def _tables(
         for answer in _answers(board, source, given):
             yield with_edges(answer, answer.changes) if shown else answer.table
         return
-    with _progress(source) as progress:
+    with _progress(board, source) as progress:
         if shown or given["limit"]:
             for answer in _answers(board, source, given, progress):
                 yield with_edges(answer, answer.changes) if shown else answer.table
@@ -397,10 +393,8 @@ def _run_spark(query: Query, source: Any, given: Mapping[str, Any], shape: Forma
     if given["watch"] or given["limit"]:
         raise EngineError("--watch and --limit need --engine local; on Spark, leave them out")
     if given["serve"]:
-        from skyband.cli.output import refuse_with_serve
         from skyband.cli.serving import serve_spark
 
-        refuse_with_serve(given["plot"])
         serve_spark(verb_of(type(query)), query, source, given)
         return
     changes = given["alerts"] or given["changes"]
@@ -421,29 +415,103 @@ def _run_spark(query: Query, source: Any, given: Mapping[str, Any], shape: Forma
         say(f"{out.rows:,} rows written to {given['output']}")
 
 
+# Statements in SQL --------------------------------------------------------------------------------
+
+
+Statement = Annotated[
+    str, typer.Argument(metavar="STATEMENT", help="SELECT ..., as one word in quotes.")
+]
+
+
+def sql(
+    text: Statement,
+    sources: Annotated[
+        list[str],
+        typer.Argument(
+            help="The table of the statement: files, folders or globs; - for standard input.",
+            metavar="SOURCE",
+        ),
+    ],
+    format_: Annotated[
+        Format | None,
+        typer.Option(
+            "--format", "-f", help="Default: from the extension of --output, otherwise table."
+        ),
+    ] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="File to write to.")] = None,
+    on_bad: Annotated[
+        OnBad, typer.Option(help="Stop at bad or late rows, or skip and count them.")
+    ] = OnBad.raise_,
+    engine: Annotated[
+        Engine, typer.Option(help="Run in this process, or on Spark.")
+    ] = Engine.local,
+    threads: Annotated[
+        int | None, typer.Option(help="Threads that read and summarise.", min=1)
+    ] = None,
+    master: Annotated[str | None, typer.Option(help="Spark's master, such as 'local[4]'.")] = None,
+) -> None:
+    """Answer a ranking in SQL over files; `docs/sql.md` says what a statement may be."""
+    from skyband.cli.output import format_of, writer
+    from skyband.embedded.monitor import new_board
+    from skyband.embedded.run import rank_board
+    from skyband.sql import answered, bound
+    from skyband.sql.statement import read_statement
+
+    shape = format_of(format_, output)
+    source = together(sources)
+    statement, source_read = bound(text, {read_statement(text).table: source})
+    if engine is Engine.spark:
+        from skyband.cli.with_spark import rank_on_spark
+
+        table = rank_on_spark(statement.query, source, master, on_bad.value)
+        with writer(shape, output) as out:
+            out.write(answered(statement, table))
+        return
+    board = new_board(statement.query, on_bad.value, None, threads)
+    began = clock()
+    table = rank_board(board, source_read)[None]
+    took = clock() - began
+    with writer(shape, output) as out:
+        out.write(answered(statement, table))
+    report(board, source_read, took, out, output)
+
+
+def explain(text: Statement) -> None:
+    """Show the query that a statement becomes, and how it will be answered."""
+    import skyband as sb
+
+    query = sb.sql.query(text)
+    print(_written(query))
+    print(sb.explain(query))
+
+
+def _written(value: Any) -> str:
+    """How a query or a window is written in Python, without what is so by default."""
+    given = []
+    for each in fields(value):
+        default = each.default_factory() if callable(each.default_factory) else each.default
+        part = getattr(value, each.name)
+        if each.init and each.repr and part != default:
+            given.append(f"{each.name}={_written(part) if is_dataclass(part) else repr(part)}")
+    return f"{type(value).__name__}({', '.join(given)})"
+
+
 # Messages in addition to the answers --------------------------------------------------------------
 
 
 @contextmanager
-def _progress(source: Any) -> Iterator[Callable[[int], None]]:
-    """A progress bar of the rows read, on the error stream, removed at the end."""
-    from skyband.embedded.progress import rows_of
+def _progress(board: BoardSession, source: Any) -> Iterator[Callable[[int], None] | None]:
+    """A progress bar of the rows read, on a terminal; it is removed at the end."""
+    from skyband.embedded.progress import ProgressBar
 
-    console = Console(stderr=True)
-    if not console.is_terminal:  # rich before 14.3 writes an empty line even for a disabled bar
-        yield lambda rows: None
+    if not Console(stderr=True).is_terminal:
+        yield None
         return
-    bar = Progress(
-        TextColumn("reading"),
-        BarColumn(),
-        TextColumn("{task.completed:,} rows"),
-        TimeElapsedColumn(),
-        console=console,
-        transient=True,
-    )
-    with bar:
-        task = bar.add_task("reading", total=rows_of(source))
-        yield lambda rows: bar.update(task, completed=rows)
+    bar = ProgressBar(board, source)
+    try:
+        yield bar
+    finally:
+        bar.close()
 
 
 def report(

@@ -88,16 +88,8 @@ def answer_table(
     )
     shown = table.slice(0, rows) if rows is not None else table
     cells = {n: [_near(v, answer) for v in shown[n].to_pylist()] for n in names}
-    heads = {name: head_of(query, name) for name in names}
-    natural = {n: max(map(cell_len, [heads[n], *cells[n]])) for n in names}
-    kinds = {name: table.schema.field(name).type for name in names}
-    firm = {name for name, kind in kinds.items() if is_firm(kind)}
-    first = {"rank", *query.groups, *query.key, *([] if measure is None else [measure])}
-    widths, bar = fitted(natural, firm, first, measure is not None, width)
     drawn.add_column("", width=_MARK)
-    for name in widths:
-        side: Any = "right" if is_number_type(kinds[name]) else "left"
-        drawn.add_column(heads[name], justify=side, no_wrap=True, width=widths[name])
+    fit, bar = add_columns(drawn, cells, table.schema, query, width, measure is not None)
     if bar:
         drawn.add_column("", width=bar)
     marks = _marks(answer, query)
@@ -105,22 +97,49 @@ def answer_table(
     tops = _tops(values, query, measure)
     for i, row in enumerate(values):
         mark = marks.get(_identity(row, query, names), Text("·", style="dim"))
-        line = [mark, *(Text(cells[name][i], _style(name, measure)) for name in widths)]
+        line = [mark, *(Text(cells[name][i], _style(name, measure)) for name in fit)]
         if bar and measure is not None:
             line.append(Text(_bar(row[measure], tops[_group(row, query)], bar), style="cyan"))
         drawn.add_row(*line)
-    left_out = [heads[name] for name in names if name not in widths]
+    left_out = [head_of(query, name) for name in names if name not in fit]
     drawn.caption = _caption(answer, query, table.num_rows - shown.num_rows, left_out)
     return drawn
 
 
-def is_firm(kind: pa.DataType) -> bool:
-    """Whether values are shown in full, as numbers and times are, or may be cut, as texts may."""
-    return is_number_type(kind) or bool(pa.types.is_temporal(kind))
+def add_columns(
+    drawn: Table,
+    cells: Mapping[str, Sequence[str]],
+    schema: pa.Schema,
+    query: Query | None,
+    room: int,
+    bar: bool = False,
+    overflow: Any = "ellipsis",
+) -> tuple[list[str], int]:
+    """Add the columns that fit to a table: their names, and the width of the bar.
+
+    Texts may be cut or folded; numbers and times are shown in full.
+    """
+    natural = {n: max(map(cell_len, [head_of(query, n), *cells[n]])) for n in cells}
+    kinds = {name: schema.field(name).type for name in cells}
+    firm = {n for n, k in kinds.items() if is_number_type(k) or pa.types.is_temporal(k)}
+    first: set[str | None] = {"rank"}
+    if query is not None:
+        first |= {*query.groups, *query.key, query.ranked_by}
+    widths, bar_width = _fitted(natural, firm, first, bar, room)
+    for name, width in widths.items():
+        side: Any = "right" if is_number_type(kinds[name]) else "left"
+        drawn.add_column(
+            head_of(query, name),
+            justify=side,
+            no_wrap=overflow != "fold",
+            overflow=overflow,
+            width=width,
+        )
+    return list(widths), bar_width
 
 
-def fitted(
-    natural: dict[str, int], firm: set[str], first: set[str], bar: bool, room: int
+def _fitted(
+    natural: dict[str, int], firm: set[str], first: set[str | None], bar: bool, room: int
 ) -> tuple[dict[str, int], int]:
     """The widths of the columns that fit, and that of the bar, which is the first to shrink.
 

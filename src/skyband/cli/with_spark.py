@@ -31,7 +31,12 @@ def rank_on_spark(
 
     If ``schemas`` is given, the columns of each source are put there, and rows have their bounds.
     """
-    engine = _engine()
+    if find_spec("pyspark") is None:
+        raise EngineError(
+            f"--engine spark needs PySpark and Java 17: {how_to_install('spark')}, "
+            "or leave --engine out to run in this process"
+        )
+    from skyband import spark
     from skyband.spark.ranking import at_once
     from skyband.sql.statement import WHOLE
 
@@ -43,7 +48,7 @@ def rank_on_spark(
         # Times without a zone in text files stay without one, as in the embedded engine.
         "spark.sql.timestampType": "TIMESTAMP_NTZ",
     }
-    session = engine.session(master, **settings)
+    session = spark.session(master, **settings)
     try:
         if isinstance(source, Mapping):
             read: Any = {name: _read(session, paths) for name, paths in source.items()}
@@ -53,10 +58,10 @@ def rank_on_spark(
             each = read if isinstance(read, dict) else {"": read}
             schemas |= {name: frame.limit(0).toArrow().schema for name, frame in each.items()}
         promises = schemas is not None
-        given: Any = {"changes": changes, "bounds": promises, "total": total}
+        given: Any = {"on_bad": on_bad, "changes": changes, "bounds": promises, "total": total}
         if query.time == WHOLE:
             read = at_once(read)
-        answers = engine.rank(read, query, on_bad=on_bad, **given)
+        answers = spark.rank(read, query, **given)
         table = answers.toArrow()
     except SkybandError:
         raise
@@ -66,17 +71,6 @@ def rank_on_spark(
         session.stop()
     names = ["window_end", *query.groups, *(["rank"] if "rank" in table.column_names else [])]
     return table.sort_by([(name, "ascending") for name in names])
-
-
-def _engine() -> Any:
-    if find_spec("pyspark") is None:
-        raise EngineError(
-            f"--engine spark needs PySpark and Java 17: {how_to_install('spark')}, "
-            "or leave --engine out to run in this process"
-        )
-    from skyband import spark
-
-    return spark
 
 
 def _read(session: Any, paths: str | FileSet) -> Any:

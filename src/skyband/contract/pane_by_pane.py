@@ -1,13 +1,16 @@
-"""A ready-made ``fold`` for algorithms that take one pane at a time."""
+"""A ready-made ``fold`` for algorithms that take one pane at a time, and a state of whole panes."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 
 import numpy as np
 
+from skyband.arrays import Saved, State
 from skyband.contract.rows import Windows
-from skyband.contract.runs import Runs
+from skyband.contract.runs import Runs, Types
+from skyband.data.flat_state import load, require, save
 
 
 class PaneByPane:
@@ -40,3 +43,35 @@ class PaneByPane:
         if at < len(panes):
             self.push(panes.slice(at, len(panes)))
         return Runs.concat(found) if found else None
+
+
+class LivePanes(PaneByPane):
+    """A mixin for synopses of one group whose state is the summaries of all live panes."""
+
+    saved_runs: Callable[..., Runs]
+    """See ``Synopsis.saved_runs``."""
+    _summary_types: Callable[[], Types]
+    live = Runs(np.zeros(0, np.int64), np.zeros(0, np.int32), {})
+
+    def push(self, panes: Runs) -> None:
+        self.live = Runs.concat([self.live, panes])
+
+    def seal(self, first: int, end: int) -> None:
+        self.live = self.between(first, end)
+
+    def between(self, first: int, end: int) -> Runs:
+        """The live panes ``[first, end)``."""
+        low, high = np.searchsorted(self.live.stamp, (first, end))
+        return self.live.slice(int(low), int(high))
+
+    def snapshot(self) -> State:
+        """See ``Synopsis.snapshot``."""
+        return save(self) | {"live": np.frombuffer(self.live.pack(), np.uint8)}
+
+    def restore(self, arrays: Saved) -> None:
+        """See ``Synopsis.restore``."""
+        require("live" in arrays, "the live panes are missing")
+        load(self, arrays)
+        live = self.saved_runs(Runs.unpack(arrays["live"].tobytes())[0])
+        self.live = live.typed(self._summary_types(), whole=True)
+        require((live.stamp[1:] >= live.stamp[:-1]).all(), "panes are not in order")

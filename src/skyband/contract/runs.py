@@ -20,7 +20,7 @@ import pyarrow as pa
 from skyband.arrays import Array, Codes, Ints, Mask, Saved, State
 from skyband.data.columns import output_type, plain, take
 from skyband.data.flat_state import Form, admitted, require
-from skyband.data.ipc import column_from, column_to_array
+from skyband.data.ipc import columns_from, columns_to_array
 from skyband.data.packing import pack, unpack
 
 _OFFSETS = np.zeros(0, np.int64)
@@ -283,12 +283,12 @@ class Runs:
             arrays[f"scalar/{name}"] = values
         for name, part in self.parts.items():
             arrays[f"offsets/{name}"] = part.offsets
-            kinds = {}
-            for column, values in part.columns.items():
-                kinds[column] = isinstance(values, np.ndarray)
-                flat = values if kinds[column] else column_to_array(values)
-                arrays[f"part/{name}/{column}"] = flat
-            header["parts"][name] = kinds
+            numbers = {c: v for c, v in part.columns.items() if isinstance(v, np.ndarray)}
+            arrays |= {f"part/{name}/{column}": values for column, values in numbers.items()}
+            others = {c: v for c, v in part.columns.items() if c not in numbers}
+            if others:  # in one Arrow stream, as each has a frame
+                arrays[f"arrow/{name}"] = columns_to_array(others)
+            header["parts"][name] = {column: column in numbers for column in part.columns}
         return header, arrays
 
     @staticmethod
@@ -296,10 +296,11 @@ class Runs:
         """The inverse of ``flat``."""
         parts = {}
         for name, kinds in header["parts"].items():
-            columns: dict[str, Column] = {}
-            for column, is_numpy in kinds.items():
-                values = arrays[f"part/{name}/{column}"]
-                columns[column] = values if is_numpy else column_from(values)
+            arrow = {} if all(kinds.values()) else columns_from(arrays[f"arrow/{name}"])
+            columns: dict[str, Column] = {
+                column: arrays[f"part/{name}/{column}"] if is_numpy else arrow[column]
+                for column, is_numpy in kinds.items()
+            }
             parts[name] = Part(arrays[f"offsets/{name}"], columns)
         scalars = {name: arrays[f"scalar/{name}"] for name in header["scalars"]}
         found = Runs(arrays["stamp"], arrays["group"], parts, scalars)

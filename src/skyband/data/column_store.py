@@ -27,7 +27,7 @@ from skyband.data.columns import (
     validity,
 )
 from skyband.data.flat_state import Form, admitted, require
-from skyband.data.ipc import column_from, column_to_array
+from skyband.data.ipc import columns_from, columns_to_array
 from skyband.errors import DataError, SchemaError
 from skyband.kernels.borrow import frozen
 from skyband.kernels.strings import SPARE, bytes_and_words, copy_spans, place_spans
@@ -150,13 +150,6 @@ class ColumnStore:
             self._valid = admitted(state, like, {"valid": Form(self._length, 0, 2)})["valid"]
         if isinstance(self._cells, _Heap):
             self.gather(np.arange(self._length)).validate(full=True)  # is text valid?
-
-    @classmethod
-    def from_state(cls, kind: pa.DataType, state: Saved) -> ColumnStore:
-        """Rebuild a store from its `state()`."""
-        store = cls(kind)
-        store.restore(state)
-        return store
 
     def _write(self, slots: Slots, count: int, arr: Any, positions: Positions | None) -> None:
         if output_type(arr.type) != self.type:
@@ -353,10 +346,10 @@ class _Values:
         self._places = np.arange(self._used)
 
     def state(self, length: int) -> State:
-        return {"arrow": column_to_array(self.gather(np.arange(length)))}
+        return {"arrow": columns_to_array({"_": self.gather(np.arange(length))})}
 
     def load(self, state: Saved) -> int:
-        values = column_from(np.array(state["arrow"]))
+        values = columns_from(np.array(state["arrow"]))["_"]
         own = self._pieces[0].type
         require(values.type == own, f"a column of {own} has type {values.type}")
         self._pieces, self._used = [values], len(values)

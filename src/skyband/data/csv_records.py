@@ -63,14 +63,31 @@ class CsvForm:
             lines, delimiter=self.delimiter or ",", quotechar=self.quote, escapechar=self.escape
         )
 
-    @property
-    def parsing(self) -> dict[str, Any]:
-        """The same, for Arrow's reader."""
-        return {
-            "delimiter": self.delimiter or ",",
-            "quote_char": self.quote,
-            "escape_char": self.escape or False,
-        }
+    def table(
+        self, names: list[str], block: bytes, types: pa.Schema | None = None
+    ) -> tuple[pa.Table, int]:
+        """What Arrow reads of a block, all columns or those of ``types``; the rows that it skipped.
+
+        Skipped rows have another number of fields. ``names`` are all fields of the file in order.
+        """
+        skipped: list[Any] = []
+
+        def skip(row: Any) -> str:
+            skipped.append(row)
+            return "skip"
+
+        convert = pa.csv.ConvertOptions(null_values=[self.null], strings_can_be_null=True)
+        if types is not None:
+            convert.column_types, convert.include_columns = types, types.names
+        read = pa.csv.ReadOptions(column_names=names, use_threads=False, block_size=len(block) + 1)
+        parse = pa.csv.ParseOptions(
+            delimiter=self.delimiter or ",",
+            quote_char=self.quote,
+            escape_char=self.escape or False,
+            newlines_in_values=True,
+            invalid_row_handler=skip,
+        )
+        return pa.csv.read_csv(pa.BufferReader(block), read, parse, convert), len(skipped)
 
 
 def cut_at_record(form: CsvForm, block: bytes) -> int:
@@ -89,15 +106,8 @@ def cut_at_record(form: CsvForm, block: bytes) -> int:
 
 def infer_csv(form: CsvForm, names: list[str], block: bytes) -> pa.Schema:
     """The columns of a file and their types, from its first block, without the header."""
-    found = pa.csv.read_csv(
-        pa.BufferReader(block),
-        read_options=pa.csv.ReadOptions(column_names=names, block_size=len(block) + 1),
-        parse_options=pa.csv.ParseOptions(
-            **form.parsing, newlines_in_values=True, invalid_row_handler=lambda _: "skip"
-        ),
-        convert_options=pa.csv.ConvertOptions(null_values=[form.null], strings_can_be_null=True),
-    ).schema
-    return pa.schema([(field.name, _inferred(field.type)) for field in found])
+    schema = form.table(names, block)[0].schema
+    return pa.schema([(field.name, _inferred(field.type)) for field in schema])
 
 
 def _inferred(kind: pa.DataType) -> pa.DataType:
@@ -120,30 +130,10 @@ def read_csv_block(
 
 
 def _at_once(form: CsvForm, names: list[str], schema: pa.Schema, block: bytes) -> pa.Table | None:
-    wrong: list[Any] = []
-
-    def skip(row: Any) -> str:
-        wrong.append(row)
-        return "skip"
-
-    wire = {field.name: read_as(field.type) for field in schema}
+    types = pa.schema([(field.name, read_as(field.type)) for field in schema])
     try:
-        table = pa.csv.read_csv(
-            pa.BufferReader(block),
-            read_options=pa.csv.ReadOptions(
-                column_names=names, use_threads=False, block_size=len(block) + 1
-            ),
-            parse_options=pa.csv.ParseOptions(
-                **form.parsing, newlines_in_values=True, invalid_row_handler=skip
-            ),
-            convert_options=pa.csv.ConvertOptions(
-                column_types=wire,
-                include_columns=schema.names,
-                null_values=[form.null],
-                strings_can_be_null=True,
-            ),
-        )
-        if wrong:
+        table, skipped = form.table(names, block, types)
+        if skipped:
             return None
         columns = []
         for field in schema:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -40,20 +40,20 @@ def schema_from(data: bytes | Bytes) -> pa.Schema:
     return pa.ipc.read_schema(pa.py_buffer(data))
 
 
-def column_to_array(values: pa.Array) -> Bytes:
-    """One column as an Arrow stream, in a flat array."""
-    batch = pa.record_batch([values], names=["_"])
+def columns_to_array(columns: Mapping[str, pa.Array]) -> Bytes:
+    """Columns of one length as an Arrow stream, in a flat array."""
+    batch = pa.record_batch(list(columns.values()), names=list(columns))
     return np.frombuffer(_written(batch.schema, [batch]), np.uint8)
 
 
-def column_from(data: bytes | Bytes) -> pa.Array:
-    """Read a column from an Arrow stream; raises ArrowInvalid if its offsets or text are wrong."""
+def columns_from(data: bytes | Bytes) -> dict[str, pa.Array]:
+    """Read columns from an Arrow stream; raises ArrowInvalid if their offsets or text are wrong."""
     with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
-        (column,) = next(iter(reader), [None])
-    if column is None:
-        raise pa.ArrowInvalid("there is no column in it")
-    column.validate(full=True)
-    return column
+        batch = next(iter(reader), None)
+    if batch is None:
+        raise pa.ArrowInvalid("there are no columns in it")
+    batch.validate(full=True)
+    return dict(zip(batch.schema.names, batch.columns, strict=True))
 
 
 def _written(schema: pa.Schema, batches: Iterable[pa.RecordBatch], codec: str | None = None) -> Any:

@@ -229,12 +229,11 @@ class KeyIndex:
     [1, 0]
     """
 
-    def __init__(self, expected: int = 0) -> None:
-        """An empty index with room for `expected` keys before it has to grow."""
+    def __init__(self) -> None:
         self._counts = np.zeros(2, np.int64)
         self._by_code = np.zeros(0, np.uint64)
         self._free = np.zeros(0, np.int32)
-        self._allocate(max(_SMALLEST, expected))
+        self._allocate(_SMALLEST)
 
     def __len__(self) -> int:
         return int(self._counts[0] - self._counts[1])

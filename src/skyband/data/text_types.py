@@ -69,7 +69,8 @@ def typed(text: pa.Array, kind: pa.DataType) -> Converted:
     if pa.types.is_timestamp(kind):
         return _times(text, kind)
     if kind == pa.binary():
-        return _each(text, kind, _base64)
+        values = pa.array([_bytes(value) for value in text.to_pylist()], kind)
+        return values, mask_of(values.is_null()) & mask_of(text.is_valid())
     return _halved(text, kind, lambda part: part.cast(kind))
 
 
@@ -122,14 +123,8 @@ def _times(text: pa.Array, kind: pa.DataType) -> Converted:
     return found, np.concatenate([part[1] for part in parts])[back]
 
 
-def _each(text: pa.Array, kind: pa.DataType, convert: Callable[[str], bytes | None]) -> Converted:
-    values = [None if value is None else convert(value) for value in text.to_pylist()]
-    found = pa.array(values, kind)
-    return found, mask_of(found.is_null()) & mask_of(text.is_valid())
-
-
-def _base64(value: str) -> bytes | None:
+def _bytes(base64_text: str | None) -> bytes | None:
     try:
-        return base64.b64decode(value, validate=True)
+        return None if base64_text is None else base64.b64decode(base64_text, validate=True)
     except (binascii.Error, ValueError):
         return None

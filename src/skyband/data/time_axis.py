@@ -55,23 +55,16 @@ class TimeAxis:
         micros = pa.types.is_timestamp(self.kind) and self.kind.unit == "us"
         return micros or bool(pa.types.is_int64(self.kind))
 
-    def native(self, column: pa.Array) -> Ints:
-        """The column's own values as integers, by which rows are ordered in time."""
-        return self.native_of_values(to_numpy(column))
-
-    def native_of_values(self, values: Array) -> Ints:
-        """Like ``native``, from the values of the column."""
+    def native(self, column: pa.Array | Array) -> Ints:
+        """A column's own values as integers, by which rows are ordered in time."""
+        values = column if isinstance(column, np.ndarray) else to_numpy(column)
         if pa.types.is_uint64(self.kind):
             return np.minimum(values, np.uint64(_MOST)).astype(np.int64)
         return values.astype(np.int64, copy=False)
 
-    def ticks(self, column: pa.Array) -> Ints:
+    def ticks(self, column: pa.Array | Array) -> Ints:
         """Times in the window's unit, for finding panes. Clipped to the range of 64 bits."""
-        return self.ticks_of_values(to_numpy(column))
-
-    def ticks_of_values(self, values: Array) -> Ints:
-        """Like ``ticks``, from the values of the column."""
-        return native_ticks(self.native_of_values(values), self.kind)
+        return native_ticks(self.native(column), self.kind)
 
     def ticks_of(self, column: pa.Array) -> tuple[Ints, Mask | None]:
         """Ticks of a column that may hold nulls, and which rows have a time (None: all of them)."""

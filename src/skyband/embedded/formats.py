@@ -55,12 +55,14 @@ _FAULTS = {
 class OpenFile(Protocol):
     """A file whose columns are known."""
 
+    path: Path
+
     @property
     def schema(self) -> pa.Schema | None:
         """None if the types are known only after reading everything."""
 
     def loads(self, needed: Needed) -> Iterator[Load]:
-        """The batches of the file, to be read in this order or at the same time."""
+        """The batches of the file; see ``loads_of``."""
 
 
 def format_of(path: PurePath) -> str | None:
@@ -82,14 +84,16 @@ def opened(path: Path, delimiter: str | None = None) -> OpenFile:
     """Open a file; ``delimiter`` is what separates the fields of CSV."""
     kind = kind_of(path)
     read = partial(_OPEN[kind], path)
-    found: OpenFile = readable(path, partial(read, delimiter) if kind == "csv" else read)()
-    return found
+    file: OpenFile = readable(path, partial(read, delimiter) if kind == "csv" else read)()
+    return file
 
 
-def open_parquet(path: Path) -> ParquetFile:
-    """Open a Parquet file."""
-    found: ParquetFile = readable(path, partial(ParquetFile, path))()
-    return found
+def loads_of(file: OpenFile, needed: Needed) -> Iterator[Load]:
+    """The batches of a file, to be read in this order or at the same time."""
+    loads = file.loads(needed)
+    following = readable(file.path, partial(next, loads, None))
+    while (load := following()) is not None:
+        yield readable(file.path, load)
 
 
 def readable(path: Path, read: Callable[[], Any]) -> Callable[[], Any]:
@@ -134,20 +138,18 @@ class ParquetFile:
         names = needed(self.schema)
         for groups in self.groups():
             if self.metadata.row_group(groups[0]).num_rows > _HUGE_GROUP:
-                for table in self._pieces(groups, names):
-                    yield partial(sound, table)
+                yield from self._pieces(groups, names)
             else:
-                yield self.load(groups, names)
+                yield partial(self._read, groups, names)
 
     def load(self, groups: Sequence[int], names: Sequence[str] | None) -> Load:
         """Reads some row groups at once."""
+        return readable(self.path, partial(self._read, groups, names))
 
-        def read() -> pa.Table:
-            with self._file() as file:
-                table = file.read_row_groups(list(groups), columns=names, use_threads=False)
-            return sound(table if names is None else table.select(names))
-
-        return readable(self.path, read)
+    def _read(self, groups: Sequence[int], names: Sequence[str] | None) -> pa.Table:
+        with self._file() as file:
+            table = file.read_row_groups(list(groups), columns=names, use_threads=False)
+        return sound(table if names is None else table.select(names))
 
     def groups(self) -> list[list[int]]:
         """Row groups by load: one each, except that small ones share a load."""
@@ -162,13 +164,11 @@ class ParquetFile:
             rows += more
         return found
 
-    def _pieces(self, groups: list[int], names: Sequence[str] | None) -> Iterator[pa.Table]:
+    def _pieces(self, groups: list[int], names: Sequence[str] | None) -> Iterator[Load]:
         with self._file(buffer_size=1 << 20) as file:
-            pieces = file.iter_batches(batch_size=_PIECE_ROWS, row_groups=groups, columns=names)
-            read = readable(self.path, partial(next, pieces, None))
-            while (batch := read()) is not None:
+            for batch in file.iter_batches(_PIECE_ROWS, row_groups=groups, columns=names):
                 table = pa.Table.from_batches([batch])
-                yield table if names is None else table.select(names)
+                yield partial(sound, table if names is None else table.select(names))
 
     def _file(self, **options: Any) -> Any:
         import pyarrow.parquet as pq
@@ -211,20 +211,16 @@ class IpcFile:
         random, reader = self._reader(fields)
         lock = threading.Lock()
 
-        def table(read: Callable[[], pa.RecordBatch]) -> pa.Table:
-            with lock:
-                found = pa.Table.from_batches([read()])
+        def table(batch: int | pa.RecordBatch) -> pa.Table:
+            if isinstance(batch, int):
+                with lock:
+                    batch = reader.get_batch(batch)
+            found = pa.Table.from_batches([batch])
             return decoded(sound(found if names is None else found.select(names)))
 
         with reader:
-            if random:
-                for i in range(reader.num_record_batches):
-                    get = partial(reader.get_batch, i)
-                    yield readable(self.path, partial(table, get))
-            else:
-                read = readable(self.path, partial(next, reader, None))
-                while (batch := read()) is not None:
-                    yield readable(self.path, partial(table, partial(_same, batch)))
+            for batch in range(reader.num_record_batches) if random else reader:
+                yield partial(table, batch)
 
     def _reader(self, fields: list[int] | None) -> tuple[bool, Any]:
         """Whether batches can be read in any order, and the reader."""
@@ -233,10 +229,6 @@ class IpcFile:
             if file.read(6) == b"ARROW1":
                 return True, pa.ipc.open_file(pa.memory_map(str(self.path)), options=options)
         return False, pa.ipc.open_stream(pa.memory_map(str(self.path)), options=options)
-
-
-def _same(batch: pa.RecordBatch) -> pa.RecordBatch:
-    return batch
 
 
 _OPEN: dict[str, Callable[..., OpenFile]] = {

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from itertools import chain
+from functools import partial
 
 import pyarrow as pa
 
@@ -27,38 +27,31 @@ def read_ahead(loads: Iterator[Load], threads: int) -> Iterator[pa.Table]:
         for load in loads:
             yield load()
         return
-    first = next(loads, None)
-    second = next(loads, None)
-    if first is not None and second is None:  # one batch: nothing to read ahead
-        yield first()
-    elif first is not None and second is not None:
-        yield from _with_pool(chain((first, second), loads), threads)
-
-
-def _with_pool(loads: Iterator[Load], threads: int) -> Iterator[pa.Table]:
-    waiting: deque[Future[pa.Table]] = deque()
+    reading: deque[Future[pa.Table]] = deque()
     depth = 2  # how many loads are under way; known better once the size of a batch is
     pool = ThreadPoolExecutor(threads, thread_name_prefix="skyband-read")
-    waits = True
+    waits, more = True, True
+
+    def submit() -> None:
+        nonlocal more
+        while more and len(reading) < depth:
+            try:
+                load = next(loads, None)
+            except Exception as error:  # noqa: BLE001  raised in its turn
+                load = partial(_fail, error)
+            more = load is not None
+            if load is not None:
+                reading.append(pool.submit(load))
+
     try:
-        more = True
-        while more or waiting:
-            while more and len(waiting) < depth:
-                load = _next(loads)
-                more = load is not None
-                if load is not None:
-                    waiting.append(pool.submit(load))
-            if waiting:
-                table = waiting.popleft().result()
-                if table.num_rows:
-                    fit = AHEAD_BYTES // max(table.nbytes, 1)
-                    depth = int(min(max(fit, 1), threads + 1))
-                if more and len(waiting) < depth:  # keep the threads busy while this one is used
-                    load = _next(loads)
-                    more = load is not None
-                    if load is not None:
-                        waiting.append(pool.submit(load))
-                yield table
+        submit()
+        while reading:
+            table = reading.popleft().result()
+            if table.num_rows:
+                fit = AHEAD_BYTES // max(table.nbytes, 1)
+                depth = int(min(max(fit, 1), threads + 1))
+            submit()  # so that the threads are busy while this one is used
+            yield table
     except GeneratorExit:
         # The garbage collector may be at work here, while another thread starts, which would wait
         # for ever for this one. Threads that still read are joined when the process ends.
@@ -68,16 +61,5 @@ def _with_pool(loads: Iterator[Load], threads: int) -> Iterator[pa.Table]:
         pool.shutdown(wait=waits, cancel_futures=True)
 
 
-def _next(loads: Iterator[Load]) -> Load | None:
-    """The next load; if there is an error in finding it, a load that raises it in its turn."""
-    try:
-        return next(loads, None)
-    except Exception as error:  # noqa: BLE001  raised again below
-        return _raiser(error)
-
-
-def _raiser(error: Exception) -> Load:
-    def load() -> pa.Table:
-        raise error
-
-    return load
+def _fail(error: Exception) -> pa.Table:
+    raise error

@@ -14,13 +14,18 @@ from skyband.answers.answer import Answer, Answers
 from skyband.answers.changes import ALERTS, Kinds
 from skyband.data.columns import as_table, empty_table, to_arrow
 from skyband.data.order import order_by_value
-from skyband.data.time_axis import TimeAxis
 from skyband.data.time_forms import TimeForm
 from skyband.embedded.left_out import Watch, warn_of_left_out, with_left_out
 from skyband.embedded.monitor import new_board
 from skyband.embedded.progress import Progress, ProgressBar, progress_of
-from skyband.embedded.sources import ReadSettings, Source, batches_of, is_files, is_table, sorted_by
-from skyband.embedded.time_order import sorted_table
+from skyband.embedded.sources import (
+    ReadSettings,
+    Source,
+    batches_of,
+    in_time_order,
+    is_files,
+    is_table,
+)
 from skyband.engine.board import BoardSession
 from skyband.engine.session import ONLY, OutOfOrder
 from skyband.errors import DataError
@@ -318,21 +323,9 @@ def _pieces(source: Any, reading: ReadSettings, rows: int) -> Iterator[pa.Table]
     """A table with the needed columns, in order of time, in pieces of so many rows."""
     table = as_table(source)
     names = reading.needed(table.schema)
-    table = _in_time(table if names is None else table.select(names), reading)
+    table = in_time_order(table if names is None else table.select(names), reading)
     for start in range(0, max(table.num_rows, 1), rows):
         yield table.slice(start, rows)
-
-
-def _in_time(table: pa.Table, reading: ReadSettings) -> pa.Table:
-    """The table sorted by time, if the reading asks for it."""
-    name, window = reading.time, reading.window
-    if not table.num_rows or name is None or table.schema.get_field_index(name) < 0:
-        return table  # in the last case the column is missing, or ambiguous
-    assert window is not None
-    if reading.form is not None:
-        return sorted_table(table, reading.ticks)
-    axis = TimeAxis(name, table.schema.field(name).type, window)
-    return sorted_by(table, name, axis.ticks)
 
 
 def _piece_rows(query: Query) -> int:

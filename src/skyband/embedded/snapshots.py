@@ -118,14 +118,12 @@ def restored(blob: bytes, make: MakeSession, given: Mapping[str, Any]) -> BoardS
     header, arrays = _opened(blob)
     names = header["names"]
     saved = [name for fold in header["folds"] for name in fold["queries"]]
-    require(names and sorted(names) == sorted(saved), "a query without a state")
+    require(names and sorted(names) == sorted(saved), "a query that no fold answers, or two do")
     functions = {_ALONE: given} if names == [_ALONE] else _given_to(names, given)
     sessions = []
     for i, fold in enumerate(header["folds"]):
         queries = {n: from_spec(spec, **functions[n]) for n, spec in fold["queries"].items()}
         sessions.append(_session(fold, under(arrays, f"{i}/"), queries, make))
-    held = [name for fold in header["folds"] for name in fold["queries"]]
-    require(sorted(held) == sorted(names), "queries that no fold answers, or that two answer")
     board = BoardSession(sessions, [name or None for name in names])
     board.rows_in = whole(header["rows_in"])
     return board

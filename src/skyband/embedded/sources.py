@@ -14,6 +14,7 @@ from typing import Any, Protocol, TypeAlias
 import pyarrow as pa
 
 from skyband.data.columns import as_table, empty_table
+from skyband.data.order import is_sorted
 from skyband.data.time_axis import TimeAxis
 from skyband.data.time_forms import TimeForm
 from skyband.embedded.formats import (
@@ -22,7 +23,7 @@ from skyband.embedded.formats import (
     ParquetFile,
     format_of,
     kind_of,
-    open_parquet,
+    loads_of,
     opened,
 )
 from skyband.embedded.read_ahead import Load, read_ahead
@@ -37,6 +38,7 @@ from skyband.embedded.time_order import (
     merged,
     most_held,
     sorted_rows,
+    sorted_table,
     ticks_in,
 )
 from skyband.errors import SchemaError
@@ -209,7 +211,8 @@ def _files(paths: Sequence[Path], reading: ReadSettings) -> Batches:
         return _sorted(paths, reading)
     if reading.form is not None or any(kind_of(path) != "parquet" for path in paths):
         return _in_turn(paths, reading)
-    return _by_time([open_parquet(path) for path in paths], reading)
+    files = [file for path in paths if isinstance(file := opened(path), ParquetFile)]
+    return _by_time(files, reading)
 
 
 def _in_turn(files: Sequence[Path | ParquetFile], reading: ReadSettings) -> Batches:
@@ -219,12 +222,12 @@ def _in_turn(files: Sequence[Path | ParquetFile], reading: ReadSettings) -> Batc
         yield empty_table(first.schema)
 
     def loads() -> Iterator[Load]:
-        yield from first.loads(reading.needed)
+        yield from loads_of(first, reading.needed)
         for each in files[1:]:
             file = _opened(each, reading)
             if file.schema is not None:
                 yield partial(empty_table, file.schema)
-            yield from file.loads(reading.needed)
+            yield from loads_of(file, reading.needed)
 
     yield from read_ahead(loads(), reading.threads)
 
@@ -283,18 +286,15 @@ def _merged(
     yield from merged([span for span, _, _ in units], tables, reading.ticks)
 
 
-def sorted_by(table: pa.Table, name: str, ticks: Any) -> pa.Table:
+def in_time_order(table: pa.Table, reading: ReadSettings) -> pa.Table:
     """The table sorted by time; returned as it is if it is sorted already, as most are."""
-    from skyband.data.order import is_sorted
-
-    last: int | None = None
+    name = reading.time
+    if not table.num_rows or name is None or table.schema.get_field_index(name) < 0:
+        return table  # in the last case the column is missing, or ambiguous
+    last = FIRST
     for chunk in table.column(name).chunks:
-        if not len(chunk):
-            continue
-        values = ticks(chunk)
-        if chunk.null_count or not is_sorted(values) or (last is not None and values[0] < last):
-            break
-        last = int(values[-1])
-    else:
-        return table
-    return table.take(pa.compute.sort_indices(table, sort_keys=[(name, "ascending")]))
+        times = reading.ticks(pa.table({name: chunk}))
+        if len(times) and (times[0] < last or not is_sorted(times)):
+            return sorted_table(table, reading.ticks)
+        last = times[-1] if len(times) else last
+    return table

@@ -96,13 +96,10 @@ def blocks(file: BinaryIO | RawIOBase, size: int) -> Iterator[bytes]:
         yield kept
 
 
-def _blocks_of(path: Path, kind: str, size: int, start: int = 0) -> Iterator[bytes]:
+def _blocks_of(path: Path, size: int, start: int = 0) -> Iterator[bytes]:
     """The text of a file from a byte on, in blocks of whole lines."""
-    try:
-        with closing(open_text(path, start)) as file:
-            yield from blocks(file, size)
-    except OSError as problem:
-        raise SchemaError(f"{path.name!r} could not be read as {kind}: {problem}") from None
+    with closing(open_text(path, start)) as file:
+        yield from blocks(file, size)
 
 
 def reader_of(text: bytes | pa.Buffer) -> pa.BufferReader:
@@ -129,7 +126,7 @@ class CsvFile:
         self.delimiter = delimiter or ("\t" if ending_of(path) == ".tsv" else ",")
         with closing(open_text(path)) as file:
             self.first = next(blocks(file, _FIRST_BLOCK), b"")
-        table = sound(self._parsed(self.first), full=False)
+        table = sound(read_csv(self.first, self.delimiter), full=False)
         self.schema: pa.Schema = table.schema
 
     def loads(self, needed: Needed) -> Iterator[Load]:
@@ -137,32 +134,42 @@ class CsvFile:
         names = needed(self.schema)
         start = len(self.first)
         yield partial(self._read, self.first, 0, names)
-        for text in _blocks_of(self.path, "csv", _BLOCK, start):
+        for text in _blocks_of(self.path, _BLOCK, start):
             yield partial(self._read, text, start, names)
             start += len(text)
 
     def _read(self, text: bytes, start: int, names: Sequence[str] | None) -> pa.Table:
         try:
-            return sound(self._parsed(text, start > 0, names), full=False)
+            later = self.schema if start else None
+            return sound(read_csv(text, self.delimiter, later, names), full=False)
         except (pa.ArrowException, ValueError) as problem:
-            reason = str(problem)
-            if start:  # Arrow counts the rows of this block only
-                reason = f"{_ROW.sub('', reason)} (after byte {start:,})"
-                reason += _TYPES if "conversion error" in reason else ""
-            raise SchemaError(f"{self.path.name!r} could not be read as csv: {reason}") from problem
+            if not start:
+                raise
+            # Arrow counts the rows of this block only.
+            reason = f"{_ROW.sub('', str(problem))} (after byte {start:,})"
+            reason += _TYPES if "conversion error" in reason else ""
+            raise ValueError(reason) from problem
 
-    def _parsed(
-        self, text: bytes, later: bool = False, names: Sequence[str] | None = None
-    ) -> pa.Table:
-        from pyarrow import csv
 
-        options = csv.ReadOptions(use_threads=False, block_size=max(len(text) + 1, 1))
-        convert = csv.ConvertOptions(include_columns=names)
-        if later:
-            options.column_names = self.schema.names
-            convert.column_types = self.schema
-        parse = csv.ParseOptions(delimiter=self.delimiter)
-        return csv.read_csv(reader_of(text), options, parse, convert)
+def read_csv(
+    text: bytes,
+    delimiter: str,
+    schema: pa.Schema | None = None,
+    names: Sequence[str] | None = None,
+    threads: bool = False,
+) -> pa.Table:
+    """Read CSV that begins with a header or, without one, has the columns of a schema."""
+    from pyarrow import csv
+
+    options = csv.ReadOptions(use_threads=threads)
+    if not threads:
+        options.block_size = len(text) + 1
+    convert = csv.ConvertOptions(include_columns=names)
+    if schema is not None:
+        options.column_names = schema.names
+        convert.column_types = schema
+    parse = csv.ParseOptions(delimiter=delimiter)
+    return csv.read_csv(reader_of(text), options, parse, convert)
 
 
 # JSON ---------------------------------------------------------------------------------------------
@@ -191,24 +198,18 @@ class JsonFile:
     def loads(self, needed: Needed) -> Iterator[Load]:
         """One load for the whole file or, of a long file, for each block."""
         if self.table is not None:
-            yield partial(_same, self.table)
+            yield partial(sound, self.table, full=False)
         elif self.schema is not None:
-            options = _projection(self.schema, needed(self.schema))
-            for text in _blocks_of(self.path, "json", 4 * _BLOCK):
-                yield partial(self._block, text, options)
+            options = projection(self.schema, needed(self.schema))
+            for text in _blocks_of(self.path, 4 * _BLOCK):
+                yield partial(_block, text, options)
         elif self.size:
             yield partial(self._whole, needed)
 
-    def _block(self, text: bytes, options: Any) -> pa.Table:
-        return self._checked(lambda: read_json(text, options, threads=False))
-
     def _whole(self, needed: Needed) -> pa.Table:
         """The needed columns, in the types of the first block if all lines have them."""
-        try:
-            with open_text(self.path) if self.compressed else pa.memory_map(str(self.path)) as file:
-                text = _guarded(file.read_buffer())
-        except OSError as problem:
-            raise SchemaError(f"{self.path.name!r} could not be read as json: {problem}") from None
+        with open_text(self.path) if self.compressed else pa.memory_map(str(self.path)) as file:
+            text = _guarded(file.read_buffer())
         try:
             seen = _parsed(_guarded(self.first), None)
             names = needed(seen.schema)
@@ -217,25 +218,18 @@ class JsonFile:
                 for name in names
             )
             if typed:
-                return sound(_parsed(text, _projection(seen.schema, names)))
+                return sound(_parsed(text, projection(seen.schema, names)))
         except (pa.ArrowException, SchemaError, UnicodeDecodeError):
             pass  # a later line may have more columns or other types; names may be no text
-        return self._checked(lambda: _parsed(text, None))
-
-    def _checked(self, read: Callable[[], pa.Table]) -> pa.Table:
-        try:
-            return sound(read())
-        except (pa.ArrowException, ValueError) as problem:
-            raise SchemaError(
-                f"{self.path.name!r} could not be read as json: {problem}"
-            ) from problem
+        return sound(_parsed(text, None))
 
 
-def _same(table: pa.Table) -> pa.Table:
-    return table
+def _block(text: bytes, options: Any) -> pa.Table:
+    return sound(read_json(text, options, threads=False))
 
 
-def _projection(schema: pa.Schema, names: Sequence[str] | None) -> Any:
+def projection(schema: pa.Schema, names: Sequence[str] | None) -> Any:
+    """Options that read some columns of JSON in the types of a schema."""
     from pyarrow import json
 
     fields = schema if names is None else [schema.field(name) for name in names]

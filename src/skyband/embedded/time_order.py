@@ -15,6 +15,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -25,12 +26,13 @@ import pyarrow as pa
 from skyband.arrays import Ints
 from skyband.data.columns import output_type, to_arrow, to_numpy
 from skyband.data.order import is_sorted
+from skyband.embedded.read_ahead import Load
 
 SORT_BYTES = 128 << 20
 """Bytes of rows that are sorted at once, or merged at most."""
 _RUN_BYTES = 1 << 20
-_FEW_ROWS = 1 << 16
-"""Fewer rows than this are merged only with the next ones."""
+_FEW_ROWS, _FEW_BYTES = 1 << 16, 8 << 20
+"""Fewer rows than this are merged only with the next ones, unless they are large."""
 
 Ticks = Callable[[pa.Table], Ints]
 """The times of a table's rows, as integers that compare."""
@@ -54,6 +56,8 @@ class TimeRange:
     least: int
     greatest: int
     nbytes: int
+    run: int = 0
+    """Of rows with equal times, those of the unit with the smaller number come first."""
 
 
 def span_of(
@@ -64,22 +68,15 @@ def span_of(
     ``names`` are the columns that are read, None for all.
     """
     try:
-        return _span(metadata, groups, time, names)
+        row_groups = [metadata.row_group(group) for group in groups]
+        ends = [_ends(group, time) for group in row_groups]
+        size = sum(_bytes_of(group, names) for group in row_groups)
     except (ValueError, KeyError):
         return None  # reading the rows says what is wrong, and in which file
-
-
-def _span(
-    metadata: Any, groups: Sequence[int], time: str, names: Sequence[str] | None
-) -> TimeRange | None:
-    ends: list[tuple[int, int]] = []
-    for group in groups:
-        found = _ends(metadata.row_group(group), time)
-        if found is None:
-            return None
-        ends.append(found)
-    size = sum(_bytes_of(metadata.row_group(group), names) for group in groups)
-    return TimeRange(min(low for low, _ in ends), max(high for _, high in ends), size)
+    known = [pair for pair in ends if pair is not None]
+    if len(known) < len(ends):
+        return None
+    return TimeRange(min(low for low, _ in known), max(high for _, high in known), size)
 
 
 def _ends(group: Any, time: str) -> tuple[int, int] | None:
@@ -139,24 +136,23 @@ def merged(
 
     A unit that overlaps no other one is passed on as it is.
     """
-    held: list[tuple[Ints, pa.Table]] = []
+    held: list[tuple[TimeRange, Ints, pa.Table]] = []
     ends = [span.least for span in spans[1:]]
-    for table, span, upto in zip(tables, spans, [*ends, _LAST], strict=True):
-        if not held and span.greatest <= upto:
+    for table, span, upto in zip(tables, spans, [*ends, None], strict=True):
+        if not held and (upto is None or span.greatest < upto):
             yield table
             continue
-        held.append(_sorted(table, ticks))
-        cuts = [int(np.searchsorted(times, upto, "right")) for times, _ in held]
-        if sum(cuts) < _FEW_ROWS and upto != _LAST:
+        held.append((span, *_sorted(table, ticks)))
+        held.sort(key=lambda unit: unit[0].run)
+        cuts = [len(t) if upto is None else int(np.searchsorted(t, upto)) for _, t, _ in held]
+        few = sum(cuts) < _FEW_ROWS and sum(own.nbytes for own, *_ in held) < _FEW_BYTES
+        if few and upto is not None:
             continue
-        found = _together(
-            [(t[:c], rows.slice(0, c)) for (t, rows), c in zip(held, cuts, strict=True)]
-        )
-        held = [
-            (t[c:], rows.slice(c)) for (t, rows), c in zip(held, cuts, strict=True) if c < len(t)
-        ]
-        if found.num_rows:
-            yield found
+        pieces = [(t[:c], rows.slice(0, c)) for (_, t, rows), c in zip(held, cuts, strict=True)]
+        left = zip(held, cuts, strict=True)
+        held = [(own, t[c:], rows.slice(c)) for (own, t, rows), c in left if c < len(t)]
+        if any(cuts):
+            yield _together(pieces)
 
 
 def sorted_table(table: pa.Table, ticks: Ticks) -> pa.Table:
@@ -185,12 +181,9 @@ def _joined(tables: Sequence[pa.Table]) -> pa.Table:
     """One table in one chunk; text that is a dictionary in only some of them is decoded."""
     plain = [pa.Table.from_arrays(table.columns, table.column_names) for table in tables]
     if any(table.schema != plain[0].schema for table in plain):
-        plain = [table.cast(_decoded(table.schema)) for table in plain]
+        types = [pa.schema([(f.name, output_type(f.type)) for f in t.schema]) for t in plain]
+        plain = [table.cast(schema) for table, schema in zip(plain, types, strict=True)]
     return pa.concat_tables(plain).unify_dictionaries().combine_chunks()
-
-
-def _decoded(schema: pa.Schema) -> pa.Schema:
-    return pa.schema([(field.name, output_type(field.type)) for field in schema])
 
 
 # Sorting ------------------------------------------------------------------------------------------
@@ -202,7 +195,7 @@ def sorted_rows(tables: Iterator[pa.Table], ticks: Ticks) -> Iterator[pa.Table]:
     What does not fit ``SORT_BYTES`` goes through temporary files, which hold the same columns.
     """
     with ExitStack() as stack:
-        runs: list[Iterator[tuple[Ints, pa.Table]]] = []
+        units: list[tuple[TimeRange, Load]] = []
         folder: Path | None = None
         held, size = list[pa.Table](), 0
         for table in tables:
@@ -214,64 +207,37 @@ def sorted_rows(tables: Iterator[pa.Table], ticks: Ticks) -> Iterator[pa.Table]:
                 if folder is None:
                     made = tempfile.TemporaryDirectory(prefix="skyband-sort-")
                     folder = Path(stack.enter_context(made))
-                runs.append(_run(_write(folder / f"{len(runs)}.arrow", held, ticks), ticks, stack))
+                units += _spilled(folder, len(units), held, ticks, stack)
                 held, size = [], 0
-        if not runs:
+        if folder is None:
             if held:
-                yield _whole(held, ticks)[1]
+                yield _sorted(_joined(held), ticks)[1]
             return
         if held:
-            assert folder is not None
-            runs.append(_run(_write(folder / f"{len(runs)}.arrow", held, ticks), ticks, stack))
-        yield from _merged_runs(runs)
+            units += _spilled(folder, len(units), held, ticks, stack)
+        units.sort(key=lambda unit: unit[0].least)
+        yield from merged([span for span, _ in units], (load() for _, load in units), ticks)
 
 
-def _whole(tables: list[pa.Table], ticks: Ticks) -> tuple[Ints, pa.Table]:
-    return _sorted(_joined(tables), ticks)
-
-
-def _write(path: Path, tables: list[pa.Table], ticks: Ticks) -> Path:
-    whole = _whole(tables, ticks)[1]
+def _spilled(
+    folder: Path, run: int, tables: list[pa.Table], ticks: Ticks, stack: ExitStack
+) -> list[tuple[TimeRange, Load]]:
+    """Write tables as one sorted file, whose pieces are units; none is read before it is needed."""
+    times, whole = _sorted(_joined(tables), ticks)
     rows = max(1, _RUN_BYTES * whole.num_rows // max(whole.nbytes, 1))
+    path, spans, start = folder / f"{run}.arrow", list[TimeRange](), 0
     with pa.ipc.new_file(path, whole.schema) as writer:
-        writer.write_table(whole, max_chunksize=rows)
-    return path
-
-
-def _run(path: Path, ticks: Ticks, stack: ExitStack) -> Iterator[tuple[Ints, pa.Table]]:
-    """The pieces of a sorted file; nothing is read before it is needed."""
+        for batch in whole.to_batches(max_chunksize=rows):
+            writer.write_batch(batch)
+            low, high = times[start], times[start + batch.num_rows - 1]
+            spans.append(TimeRange(int(low), int(high), batch.nbytes, run))
+            start += batch.num_rows
     reader = pa.ipc.open_file(stack.enter_context(pa.OSFile(str(path))))
-    for i in range(reader.num_record_batches):
-        table = pa.Table.from_batches([reader.get_batch(i)])
-        yield ticks(table), table
+    return [(span, partial(_piece, reader, i)) for i, span in enumerate(spans)]
 
 
-def _merged_runs(runs: list[Iterator[tuple[Ints, pa.Table]]]) -> Iterator[pa.Table]:
-    """Merge sorted runs: rows before the last time read of every unfinished run are complete."""
-    held: list[list[tuple[Ints, pa.Table]]] = [[next(run)] for run in runs]
-    going = [True] * len(runs)
-    while any(going):
-        lasts = [int(h[-1][0][-1]) if go else _LAST for h, go in zip(held, going, strict=True)]
-        upto = min(lasts)
-        out: list[tuple[Ints, pa.Table]] = []
-        for i, pieces in enumerate(held):
-            cuts = [int(np.searchsorted(times, upto, "left")) for times, _ in pieces]
-            out += [(t[:c], rows.slice(0, c)) for (t, rows), c in zip(pieces, cuts, strict=True)]
-            held[i] = [
-                (t[c:], rows.slice(c))
-                for (t, rows), c in zip(pieces, cuts, strict=True)
-                if c < len(t)
-            ]
-        if any(len(times) for times, _ in out):
-            yield _together(out)
-        for i, last in enumerate(lasts):
-            if going[i] and last == upto:
-                more = next(runs[i], None)
-                going[i] = more is not None
-                held[i] += [] if more is None else [more]
-    rest = [piece for pieces in held for piece in pieces]
-    if rest:
-        yield _together(rest)
+def _piece(reader: Any, number: int) -> pa.Table:
+    return pa.Table.from_batches([reader.get_batch(number)])
 
 
 def ticks_in(read: Callable[[pa.Array], Ints], name: str) -> Ticks:

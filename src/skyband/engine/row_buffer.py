@@ -77,7 +77,7 @@ class ReadPlan:
         self.ticks_of: Callable[[Array], Ints] | None = None
         """From the values of the time column to ticks; None if they are ticks."""
         if axis is not None and not axis.are_ticks:
-            self.ticks_of = axis.ticks_of_values
+            self.ticks_of = axis.ticks
 
     def read(self, data: pa.Table | pa.RecordBatch, rows: int) -> list[Any] | None:
         """The columns: views of fixed-width values, otherwise arrays.

@@ -8,11 +8,11 @@ can hold, the least frequent are cut off, and ``missing`` bounds how often each 
 occurred. Rows are taken in blocks of exactly ``raw_rows``, so the result does not depend on how the
 input was cut into batches.
 
-Summaries that are sent and stored, as on Spark, have no rows: all are counted by item at once, and
-at most ``_STORED`` times the capacity of the sketch are kept. ``missing`` is then at most W / (n +
-1) for a pane of weight W of which n items are kept, however its rows were split: added items are
-cut as in the summaries of Misra and Gries, whose counts are ours less ``missing``. Each cut takes
-what it adds to ``missing`` from n + 1 counts at least.
+Summaries that are sent and stored, as on Spark, have no rows: all are counted by item at once. Half
+of ``raw_rows`` items are kept here, too; by default ``_STORED`` times the capacity. ``missing`` is
+then at most W / (n + 1) for a pane of weight W of which n items are kept, however its rows were
+split: added items are cut as in the summaries of Misra and Gries, whose counts are ours less
+``missing``. Each cut takes what it adds to ``missing`` from n + 1 counts at least.
 
 docs/internals/decisions/0009 gives the reasons.
 """
@@ -63,15 +63,20 @@ class SketchSummaries:
             )
         few = max(4 * query.k, 16) if query.groups else max(20 * query.k, 1000)
         self.capacity = query.capacity or few
-        raw = query.options.get("raw_rows", max(_RAW_ROWS, 16 * self.capacity))
+        self._keep(max(_RAW_ROWS, 16 * self.capacity))
+
+    def keep_no_rows(self) -> None:
+        self._keep(2 * _STORED * self.capacity)
+        self.raw_rows = 0
+
+    def _keep(self, usual: int) -> None:
+        """Keep so many rows of a pane, unless the query says how many, and half as many items."""
+        raw = self.query.options.get("raw_rows", usual)
         count("options['raw_rows']", raw)
         self.raw_rows = int(raw)
         self.most_known = max(self.raw_rows // 2, self.capacity + 1)
         """How many items a cut leaves: more than a sketch can hold, so that it notices the loss
         even if everything that was cut off has weight 0."""
-
-    def keep_no_rows(self) -> None:
-        self.raw_rows, self.most_known = 0, _STORED * self.capacity
 
     # Rows -------------------------------------------------------------------------------------
 

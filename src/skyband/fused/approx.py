@@ -16,7 +16,6 @@ from skyband.errors import QueryError
 from skyband.fused.base import REPORTS
 from skyband.fused.eaa import Eaa
 from skyband.fused.kernels.sweep import live_streams
-from skyband.fused.live_reports import ReportRows
 from skyband.fused.sketches import LEVELS, Appearances, bitmaps_for, levels_for
 from skyband.query.checks import number
 from skyband.query.fused import FusedTopK
@@ -63,7 +62,6 @@ class EaaApprox(Eaa):
         "lost_pane": Form("lost", ascends=True),
         "lost_best": Form("lost"),
     }
-    saved_parts = (("", "sketch"),)
 
     def __init__(self, query: FusedTopK) -> None:
         super().__init__(query)
@@ -78,6 +76,7 @@ class EaaApprox(Eaa):
         bitmaps = integer_option(query.options, "bitmaps", usual, 16)
         levels = LEVELS if size is None else levels_for(size, bitmaps)
         self.sketch = Appearances(len(query.streams), bitmaps, estimator, levels)
+        self.sketches = {**self.sketches, "sketch/": self.sketch}
         self.caution = query.options.get("caution", 1.0)
         number("option 'caution'", self.caution, 0.0, 1.0)
         self.lost_pane = np.zeros(0, np.int64)
@@ -85,10 +84,6 @@ class EaaApprox(Eaa):
         self.lost_best = np.zeros(0)
         """The best score that any such instance of this pane or a newer one could reach."""
         self._missed: list[Floats] = []
-
-    def _observe(self, reports: ReportRows, row: int, upto: int) -> None:
-        super()._observe(reports, row, upto)
-        self.sketch.add(*reports.some(row, upto))
 
     def _best(self, who: Codes, values: Floats, seen: Codes) -> Floats:
         """The greatest values that instances are likely to reach."""
@@ -111,9 +106,6 @@ class EaaApprox(Eaa):
         best = np.maximum.reduceat(best, offsets[:-1])
         some = best > -np.inf
         self._remember(panes[some], best[some])
-
-    def _counts_all(self) -> bool:
-        return True
 
     def _left_of(self, pane: Ints) -> Floats:
         return self._worst(pane)
@@ -169,9 +161,7 @@ class EaaApprox(Eaa):
         self._missed = []
 
     def stats(self) -> dict[str, int | float]:
-        found = super().stats()
-        sketch = self.sketch.nbytes
-        return {**found, "sketch_bytes": sketch, "state_bytes": found["state_bytes"] + sketch}
+        return super().stats() | {"sketch_bytes": self.sketch.nbytes}
 
     def _check(self) -> None:
         super()._check()

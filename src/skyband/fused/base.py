@@ -384,6 +384,14 @@ class FusedSynopsis(Synopsis[FusedTopK]):
         found = Faults(bad, [self._reason(part, bad)], refused=lambda: self._refused(runs, bad))
         return self._without(runs, bad), found
 
+    def note_reports(self, runs: Runs) -> None:
+        """Let the guard remember the reports of sealed panes, which ``admit`` has let pass."""
+        part = runs.part(REPORTS)
+        if self.guard is not None and len(part):
+            pane = np.repeat(runs.stamp, part.lengths)
+            oldest = np.repeat(self._oldest(runs.stamp), part.lengths)
+            self.guard.admit(part["hash"], part["stream"], pane, oldest)
+
     def _oldest(self, pane: Ints) -> Ints:
         """The oldest pane that some window covers together with this one."""
         oldest: Ints = self.panes.first_pane(self.panes.first_window_of(pane))

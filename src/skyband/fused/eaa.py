@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -13,15 +13,15 @@ from skyband.contract.checks import integer_option
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Part, Runs
 from skyband.data.flat_state import Form, Forms
-from skyband.fused.base import REPORTS
+from skyband.fused.base import REPORTS, FusedSynopsis
 from skyband.fused.kernels.sweep import best_values, compact, dominated, instances
 from skyband.fused.kernels.view import retire
-from skyband.fused.live_reports import NEVER, LiveReports, ReportRows, is_text
+from skyband.fused.live_reports import NEVER, LiveReports, is_text
 from skyband.fused.sketches import SelfJoin
 from skyband.query.fused import FusedTopK
 
 
-class Eaa(LiveReports):
+class Eaa(LiveReports, FusedSynopsis):
     """Early aggregation: keeps the instances that fewer than k distinct objects dominate.
 
     Time per report: O(d m) for its score and amortised O(k + d m) for the sweep, which runs
@@ -63,12 +63,16 @@ class Eaa(LiveReports):
         """Reports received up to the last sweep."""
         self.first = NEVER
         """The first pane of the last window."""
-        self.work |= {"sweeps": 0, "comparisons": 0, "dropped": 0}
         self.self_join: SelfJoin | None = None
         if query.recurrences == "estimate":
             # No promise is possible: an object may report more often than it ever did before.
             self.exact = False
             self.self_join = SelfJoin(len(self.low), self.panes.per_window)
+            self.sketches = {"self_join/": self.self_join}
+
+    def start(self) -> None:
+        super().start()
+        self.work |= {"sweeps": 0, "comparisons": 0, "dropped": 0}
 
     def fold(self, panes: Runs, windows: Windows) -> Runs | None:
         part = panes.parts[REPORTS]
@@ -98,7 +102,7 @@ class Eaa(LiveReports):
         for each in np.unique(runs.stamp):
             mine = stamp == each
             needed[mine] = np.isin(part["hash"][mine], self.index.hashes(code[pane == each]))
-        if self.guard is None and not self._counts_all():
+        if self.guard is None and not self.sketches:
             rows = np.flatnonzero(needed)
             offsets = np.append(0, np.cumsum(needed))[part.offsets]
             return runs.with_parts(**{REPORTS: part.rows(rows, offsets)})
@@ -111,30 +115,21 @@ class Eaa(LiveReports):
             columns["id"] = pc.if_else(pa.array(needed), part["id"], pa.scalar("", self.id_type))
         return runs.with_parts(**{REPORTS: Part(part.offsets, columns)})
 
-    def _counts_all(self) -> bool:
-        """Whether something counts reports that have been dropped, besides the guard."""
-        return self.self_join is not None
-
     def _left_of(self, pane: Ints) -> Floats:
         """The value that is stored for dropped reports of these panes."""
         return np.zeros(len(pane))
 
     def _recall(self, panes: Runs, rows: Ints) -> None:
         """Count reports that were dropped before the panes were stored."""
-        part, pane = panes.parts[REPORTS], np.repeat(panes.stamp, panes.parts[REPORTS].lengths)
-        columns = {"hash": part["hash"][rows], "stream": ~part["stream"][rows]}
-        columns["value"] = part["value"][rows]
-        reports = ReportRows(Part(np.array([0, len(rows)]), columns), pane[rows])
+        part = panes.parts[REPORTS]
+        pane = np.repeat(panes.stamp, part.lengths)[rows]
+        hashes, stream = part["hash"][rows], ~part["stream"][rows]
         if self.guard is not None:
-            oldest = self._oldest(reports.pane)
-            self.guard.admit(columns["hash"], columns["stream"], reports.pane, oldest)
-        self._observe(reports, 0, len(rows))
+            self.guard.admit(hashes, stream, pane, self._oldest(pane))
+        for sketch in self.sketches.values():
+            sketch.add(hashes, stream, pane)
 
     # Sweeps -------------------------------------------------------------------------------------
-
-    def _observe(self, reports: ReportRows, row: int, upto: int) -> None:
-        if self.self_join is not None:
-            self.self_join.add(*reports.some(row, upto))
 
     def _read(self, first: Ints) -> None:
         if len(first):
@@ -208,8 +203,3 @@ class Eaa(LiveReports):
         """
         since = self.work["reports_in"] - self.reports_swept
         return min(self.instances_swept + since, len(self.log))
-
-    @property
-    def _parts(self) -> dict[str, Any]:
-        parts = super()._parts
-        return parts if self.self_join is None else parts | {"self_join/": self.self_join}

@@ -11,6 +11,7 @@ once per stretch.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -27,9 +28,10 @@ from skyband.data.flat_state import Form, admitted, load, require, save
 from skyband.data.keys import KeyIndex
 from skyband.data.order import sortable
 from skyband.data.packing import prefixed, under
-from skyband.fused.base import REPORTS, FusedSynopsis
-from skyband.fused.kernels.reports import advance, dead_of, relink, values_of
+from skyband.fused.base import REPORTS, Guard, Scorer
+from skyband.fused.kernels.reports import advance, dead_of, values_of
 from skyband.fused.kernels.view import REFILLS, VIEW, View, settle
+from skyband.fused.sketches import Appearances, SelfJoin
 from skyband.kernels.borrow import frozen
 from skyband.kernels.strings import common_prefix, prefix_keys
 from skyband.query.fused import FusedTopK
@@ -92,6 +94,8 @@ def is_text(kind: pa.DataType) -> bool:
 
 Columns = tuple[Codes, Codes, Floats, Ints, Codes]
 """Code of the object, stream, value, pane, position of the object's next report (-1: none)."""
+Rows = tuple[Codes, Codes, Floats, Ints]
+"""The same, of reports that are not in the log yet."""
 _SAVED = ("code", "stream", "value", "pane")
 
 
@@ -194,21 +198,17 @@ class ReportLog:
         live: tuple[Any, ...] = self.live()
         return {name: column.copy() for name, column in zip(_SAVED, live, strict=False)}
 
-    def restore(self, arrays: Saved, links: Codes, streams: int) -> None:
-        """Fill an empty log with what ``state`` returned, and link the reports of each object."""
+    def saved(self, arrays: Saved, objects: int, streams: int) -> Rows:
+        """The reports of a snapshot, checked."""
         live = len(arrays["code"])
         forms = dict.fromkeys(_SAVED, Form(live)) | {
-            "code": Form(live, 0, len(links)),
+            "code": Form(live, 0, objects),
             "stream": Form(live, 0, streams),
             "pane": Form(live, ascends=True),
         }
-        admitted(arrays, dict(zip(_SAVED, self.columns, strict=False)), forms)
-        self.reserve(live, links)
-        columns: tuple[Any, ...] = self.columns
-        for column, name in zip(columns, _SAVED, strict=False):
-            column[:live] = arrays[name]
-        self.end = live
-        relink(self.columns[0], 0, live, self.chain, links)
+        like = dict(zip(_SAVED, self.columns, strict=False))
+        code, stream, value, pane = admitted(arrays, like, forms).values()
+        return frozen(code), frozen(stream), frozen(value), frozen(pane)
 
 
 # The state ----------------------------------------------------------------------------------------
@@ -220,21 +220,30 @@ _OBJECT = {"key": 0, "links": -1, "ever": 0, "mark": 0, "points": np.nan, "view"
 """Arrays with one entry per object, and the initial value of an entry."""
 
 
-class LiveReports(FusedSynopsis):
-    """A log of reports by pane, objects with dense codes, and windows read from a view."""
+class LiveReports:
+    """A mixin for synopses: a log of reports by pane, objects with dense codes, and their view."""
+
+    # What a ``FusedSynopsis`` brings.
+    query: FusedTopK
+    low: Floats
+    parts: tuple[str, ...]
+    id_type: pa.DataType
+    guard: Guard | None
+    score: Scorer
+    note_reports: Callable[[Runs], None]
+    rows_of: Callable[[pa.Array, Floats, Floats], dict[str, Any]]
 
     shortens = True
     scans: ClassVar[bool] = True
     """Whether a view that has become too small is refilled by scanning all scores."""
-
-    def __init__(self, query: FusedTopK) -> None:
-        super().__init__(query)
-        self.aim = integer_option(query.options, "kmax", 4 * query.k + 32, query.k)
-        self.work = {"reports_in": 0, "score_updates": 0}
+    sketches: Mapping[str, Appearances | SelfJoin] = {}
+    """What sees every report, by the prefix of its names in a snapshot."""
 
     def start(self) -> None:
         """No reports and no objects."""
-        d = len(self.low)
+        d, query = len(self.low), self.query
+        self.aim = integer_option(query.options, "kmax", 4 * query.k + 32, query.k)
+        self.work = {"reports_in": 0, "score_updates": 0}
         self.index = KeyIndex()
         self.ids = ColumnStore(self.id_type)
         self.serial = 0
@@ -274,10 +283,7 @@ class LiveReports(FusedSynopsis):
         part = panes.parts[REPORTS]
         step_end = part.offsets[np.searchsorted(panes.stamp, end)]
         step_first, reads = first, np.ones(len(end), np.bool_)
-        pane = np.repeat(panes.stamp, part.lengths)
-        if len(part) and self.guard is not None:
-            oldest = np.repeat(self._oldest(panes.stamp), part.lengths)
-            self.guard.admit(part["hash"], part["stream"], pane, oldest)
+        self.note_reports(panes)
         if len(panes) and (not len(end) or step_end[-1] < len(part)):
             # Panes after the last window: one step per pane, since they may hold many rows.
             extra = part.offsets[1:][part.offsets[1:] > (step_end[-1] if len(end) else 0)]
@@ -287,7 +293,7 @@ class LiveReports(FusedSynopsis):
         none = np.zeros((0, len(self.parts)))
         answers = [(pa.array([], self.id_type), np.zeros(0), none, np.zeros(0, np.int64))]
         at, row = 0, 0
-        reports = ReportRows(part, pane)
+        reports = ReportRows(part, np.repeat(panes.stamp, part.lengths))
         while at < len(step_end):
             within = np.searchsorted(step_end, row + self._room(), side="right")
             to = max(int(within), at + 1)
@@ -305,23 +311,28 @@ class LiveReports(FusedSynopsis):
     ) -> tuple[pa.Array, Floats, Floats, Ints]:  # fmt: skip
         """Run some steps; returns ids, scores and values read, and the count by window."""
         if upto > row:
-            self._observe(reports, row, upto)
-        rows, log = self._encoded(reports, row, upto), self.log
+            for sketch in self.sketches.values():
+                sketch.add(*reports.some(row, upto))
+        changed = self._take(self._encoded(reports, row, upto), step_end, step_first)
+        self.work["reports_in"] += upto - row
+        self.work["score_updates"] += len(changed.codes)
+        codes, points, lengths = self._settle(changed, reads)
+        self._read(step_first[reads])
+        ids, values = self.ids.gather(codes), self._known(codes, lengths, changed)
+        self._note(changed)
+        self._release(changed.codes)
+        self._drop()
+        return ids, points, values, lengths[reads]
+
+    def _take(self, rows: Rows, step_end: Ints, step_first: Ints) -> ObjectChanges:
+        """Add reports to the log and expire others, step by step."""
+        log = self.log
         log.begin, log.end, touched, values, present, offsets = advance(
             rows, step_end, step_first, log.columns, log.begin, log.end, self.links, self.ever,
             self.mark, self.serial, self.low,
         )  # fmt: skip
         self.serial += len(step_end)
-        self.work["reports_in"] += upto - row
-        self.work["score_updates"] += len(touched)
-        changed = self._scored(touched, values, present, offsets)
-        codes, points, lengths = self._settle(changed, reads)
-        self._read(step_first[reads])
-        ids, values = self.ids.gather(codes), self._known(codes, lengths, changed)
-        self._note(changed)
-        self._release(touched)
-        self._drop()
-        return ids, points, values, lengths[reads]
+        return self._scored(touched, values, present, offsets)
 
     def _known(self, codes: Codes, lengths: Ints, changed: ObjectChanges) -> Floats:
         """The values of the objects read at each step, NaN where there is none."""
@@ -348,9 +359,7 @@ class LiveReports(FusedSynopsis):
         scores[~present.any(axis=1)] = np.nan
         return ObjectChanges(codes, values, present, scores, offsets)
 
-    def _encoded(
-        self, reports: ReportRows, row: int, upto: int
-    ) -> tuple[Codes, Codes, Floats, Ints]:
+    def _encoded(self, reports: ReportRows, row: int, upto: int) -> Rows:
         """Replace the objects of rows by codes, and make room for the rows in the log."""
         if upto == row:
             none = frozen(np.zeros(0, np.int32))
@@ -416,9 +425,6 @@ class LiveReports(FusedSynopsis):
             self.index.release(dead)
             self.ever[dead] = 0
 
-    def _observe(self, reports: ReportRows, row: int, upto: int) -> None:
-        """Hook: called with rows before they are taken."""
-
     def _read(self, first: Ints) -> None:
         """Hook: called with the first panes of windows that were just read."""
 
@@ -452,8 +458,8 @@ class LiveReports(FusedSynopsis):
     @property
     def _parts(self) -> dict[str, Any]:
         """What has a state of its own, by the prefix of its names in a snapshot."""
-        parts = {"log/": self.log, "index/": self.index, "ids/": self.ids, "guard/": self.guard}
-        return {prefix: part for prefix, part in parts.items() if part is not None}
+        parts = {"log/": self.log, "index/": self.index, "ids/": self.ids, **self.sketches}
+        return parts if self.guard is None else parts | {"guard/": self.guard}
 
     def snapshot(self) -> State:
         arrays: State = {}
@@ -468,20 +474,20 @@ class LiveReports(FusedSynopsis):
         self.start()
         self.index.restore(under(arrays, "index/"))
         self.ids.restore(under(arrays, "ids/"))
-        for prefix in self._parts.keys() & {"guard/", "self_join/"}:
+        for prefix in self._parts.keys() & {"guard/", *self.sketches}:
             self._parts[prefix].restore(under(arrays, prefix))
-        bound = self.index.bound
-        self._reserve(bound, 0)
+        bound, codes = self.index.bound, self.index.codes().astype(np.int32)
         require(len(self.ids) >= bound, "an id is missing")
-        codes = self.index.codes().astype(np.int32)
-        log = under(arrays, "log/")
-        require(np.array_equal(np.unique(log["code"]), codes), "an object has no report")
-        self.log.restore(log, self.links, len(self.low))
-        saved = admitted(arrays, {"ever": self.ever}, {"ever": Form(bound, 0)})
-        self.ever[:bound] = saved["ever"]
+        rows = self.log.saved(under(arrays, "log/"), bound, len(self.low))
+        require(np.array_equal(np.unique(rows[0]), codes), "an object has no report")
+        self._reserve(bound, len(rows[0]))
         if len(codes):
             self._give_keys(codes)
-        self._rescore(codes)
+        changed = self._take(rows, np.array([len(rows[0])]), np.array([NEVER]))
+        self._note(changed)
+        self._settle(changed, np.zeros(1, np.bool_))
+        saved = admitted(arrays, {"ever": self.ever}, {"ever": Form(bound, 0)})
+        self.ever[:bound] = saved["ever"]
         done = np.zeros(0, np.int64)
         work = admitted(arrays, {"work": done}, {"work": Form(len(self.work), 0, 1 << 62)})["work"]
         self.work = dict(zip(self.work, work.tolist(), strict=True))

@@ -10,70 +10,101 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
+from skyband import registry
 from skyband.arrays import Floats, Ints, Mask, Saved, State
 from skyband.contract.checks import integer_option
-from skyband.contract.pane_by_pane import PaneByPane
+from skyband.contract.pane_by_pane import LivePanes
 from skyband.contract.runs import Part, Runs, pick
 from skyband.data.flat_state import Form, Forms
 from skyband.data.packing import prefixed, under
 from skyband.fused.base import REPORTS, FusedSynopsis
+from skyband.query.fused import FusedTopK
+
+_SLACK = 256
+"""Reports that may accumulate beyond twice what the last sweep left."""
+_PARTS = 32
+"""Moments at which a sweep looks up the k-th best score: a sweep costs that many partitions."""
 
 
-class AllReports(PaneByPane, FusedSynopsis):
-    """Keeps every live report and scores every live object for each window.
+class RepeatedReports(LivePanes, FusedSynopsis):
+    """Keeps live reports, and scores every live object for each window.
 
-    Time O(r log r) per window of r live reports; state O(r). Exact, for every ``repeats``: under
-    "mean" a new report can lower an object's score, so that the dominance of EAA, which relies on
-    scores that only grow until something expires, would drop objects that can still win. It is
-    chosen for ``repeats="mean"``.
+    ``reports`` keeps them all. It is chosen for ``repeats="mean"``, where a new report can lower an
+    object's score: the dominance of EAA, which relies on scores that only grow until something
+    expires, would drop objects that can still win.
+
+    ``eaa-repeats`` has EAA's dominance for reports that count by their greatest (``"max"``) or
+    latest value. Under "max", a report r of object o in stream x, of pane t and with value v, is
+    dropped if
+
+    1. o has a report in x of pane t or a newer one with a value of at least v, or
+    2. k other objects have reports of pane t or newer ones that alone give them a score above
+       ``combine(v in x, the upper bound in every other stream)``.
+
+    Neither changes an answer: r counts only in windows where it is the greatest report of o in x.
+    In case 1 there are none. In case 2 the score of o is at most that bound in all of them, and
+    the k objects are still there, because their reports live at least as long; more reports can
+    only raise their scores. Under "latest" only the latest report of an object in a stream is
+    kept: earlier ones expire earlier. Case 2 does not hold there, since a new report can lower the
+    score of a dominator.
+
+    Time O(r log r) per window of r reports that are kept; with ``eaa-repeats`` also amortised O(log
+    r) per report for the sweeps, which run whenever the reports have doubled (``slack`` as in EAA).
+    State O(r). Exact. Our own; section 3.2 of the paper has the idea for sums.
 
     >>> import pyarrow as pa, skyband as sb
     >>> reports = pa.table({"car": ["a", "b", "a"], "cam": ["n", "n", "n"], "v": [0.9, 0.7, 0.4]})
     >>> names = {"id": "car", "stream": "cam", "value": "v", "streams": ("n",)}
-    >>> query = sb.FusedTopK(k=2, **names, window=sb.CountWindow(3), repeats="mean")
-    >>> sb.rank(reports, query).select(["car", "score"]).to_pylist()
+    >>> for repeats in ("mean", "max"):
+    ...     query = sb.FusedTopK(k=2, **names, window=sb.CountWindow(3), repeats=repeats)
+    ...     print(sb.rank(reports, query).select(["car", "score"]).to_pylist())
     [{'car': 'b', 'score': 0.7}, {'car': 'a', 'score': 0.65}]
+    [{'car': 'a', 'score': 0.9}, {'car': 'b', 'score': 0.7}]
     """
 
     shortens = True
-    saved_arrays: ClassVar[tuple[str, ...]] = ("counts",)
-    saved_forms: ClassVar[Forms] = {"counts": Form(2)}
+    saved_arrays = ("counts", "swept", "dropped")
+    saved_forms: ClassVar[Forms] = {
+        "counts": Form(2),
+        "swept": Form(1, 0, 1 << 40),
+        "dropped": Form(1, 0),
+    }
 
-    def start(self) -> None:
-        self.live: Runs | None = None
+    def __init__(self, query: FusedTopK) -> None:
+        super().__init__(query)
+        self.sweeps = registry.choose(query) == "eaa-repeats"
+        self.slack = integer_option(query.options, "slack", _SLACK, 0)
         self.counts = np.zeros(2, np.int64)
         """Reports taken and objects scored so far."""
+        self.swept = 0
+        """Reports that the last sweep left."""
+        self.dropped = 0
 
     @classmethod
     def remark(cls, query: Any) -> str:
-        if query.repeats != "mean":
-            return "keeps every live report"
-        return (
-            "keeps every live report: under repeats='mean' a new report can lower a score, so "
-            "nothing can be dropped before it expires"
-        )
+        if registry.choose(query) == "reports":
+            why = "a new report can lower a score, so nothing can be dropped before it expires"
+            mean = f": under repeats='mean' {why}" if query.repeats == "mean" else ""
+            return f"keeps every live report{mean}"
+        if query.repeats == "latest":
+            return (
+                "keeps the latest report of each object and stream; objects are not dropped, "
+                "because under repeats='latest' a new report can lower a score"
+            )
+        return ""
 
     # Panes ------------------------------------------------------------------------------------
 
     def push(self, panes: Runs) -> None:
-        part = panes.parts[REPORTS]
-        if len(part) and self.guard is not None:
-            pane = np.repeat(panes.stamp, part.lengths)
-            oldest = np.repeat(self._oldest(panes.stamp), part.lengths)
-            self.guard.admit(part["hash"], part["stream"], pane, oldest)
-        self.counts[0] += len(part)
-        self.live = panes if self.live is None else Runs.concat([self.live, panes])
-
-    def seal(self, first: int, end: int) -> None:
-        if self.live is not None:
-            self.live = self.live.take(self.live.stamp >= first)
+        self.note_reports(panes)
+        self.counts[0] += len(panes.part(REPORTS))
+        super().push(panes)
+        if self.sweeps and len(self.live.part(REPORTS)) > 2 * self.swept + self.slack:
+            self.sweep()
 
     def partial(self, first: int, end: int, group: int | None = None) -> Runs:
-        part = None
-        if self.live is not None:
-            stamp = self.live.stamp
-            part = self.live.take((stamp >= first) & (stamp < end)).parts[REPORTS]
-        if part is None or not len(part):
+        part = self.between(first, end).part(REPORTS)
+        if not len(part):
             columns = self.rows_of(pa.array([], self.id_type), np.zeros(0), self.low[None][:0])
             empty = Part(np.zeros(1, np.int64), columns)
             return Runs(np.zeros(0, np.int64), np.zeros(0, np.int32), {"rows": empty})
@@ -109,107 +140,11 @@ class AllReports(PaneByPane, FusedSynopsis):
         seen.ravel()[pair[starts]] = True
         return values, seen
 
-    # State ------------------------------------------------------------------------------------
-
-    def snapshot(self) -> State:
-        state = super().snapshot()
-        if self.live is not None:
-            state["live"] = np.frombuffer(self.live.pack(), np.uint8)
-        return state if self.guard is None else state | prefixed("guard/", self.guard.state())
-
-    def restore(self, arrays: Saved) -> None:
-        super().restore(arrays)
-        self.live = None
-        if "live" in arrays:
-            live = self.saved_runs(Runs.unpack(arrays["live"].tobytes())[0])
-            self.live = live.typed(self._summary_types(), whole=True)
-        if self.guard is not None:
-            self.guard.restore(under(arrays, "guard/"))
-
-    def stats(self) -> dict[str, int | float]:
-        held = 0 if self.live is None else len(self.live.parts[REPORTS])
-        size = sum(each.nbytes for each in (self.live, self.guard) if each is not None)
-        taken, scored = self.counts.tolist()
-        work = {"reports_in": taken, "objects_scored": scored}
-        return {"retained": held, "state_bytes": size, **work}
-
-    def _check(self) -> None:
-        if self.live is not None:
-            assert (np.diff(self.live.stamp) >= 0).all()
-        if self.guard is not None:
-            self.guard._check()
-
-
-# What can be dropped of reports that count by their greatest or their latest ----------------------
-
-_SLACK = 256
-"""Reports that may accumulate beyond twice what the last sweep left."""
-_PARTS = 32
-"""Moments at which a sweep looks up the k-th best score: a sweep costs that many partitions."""
-
-
-class EaaRepeats(AllReports):
-    """EAA's dominance for reports that count by their greatest (``"max"``) or latest value.
-
-    Under "max", a report r of object o in stream x, of pane t and with value v, is dropped if
-
-    1. o has a report in x of pane t or a newer one with a value of at least v, or
-    2. k other objects have reports of pane t or newer ones that alone give them a score above
-       ``combine(v in x, the upper bound in every other stream)``.
-
-    Neither changes an answer: r counts only in windows where it is the greatest report of o in x.
-    In case 1 there are none. In case 2 the score of o is at most that bound in all of them, and
-    the k objects are still there, because their reports live at least as long; more reports can
-    only raise their scores. Under "latest" only the latest report of an object in a stream is
-    kept: earlier ones expire earlier. Case 2 does not hold there, since a new report can lower the
-    score of a dominator, nor does anything under "mean", for which ``reports`` keeps everything.
-
-    Time: that of ``reports`` over what is left, and amortised O(log r) per report for the sweeps,
-    which run whenever the reports have doubled (``slack`` as in EAA). State O(retained). Exact.
-    Our own; section 3.2 of the paper has the idea for sums.
-
-    >>> import pyarrow as pa, skyband as sb
-    >>> reports = pa.table({"car": ["a", "b", "a"], "cam": ["n", "n", "n"], "v": [0.9, 0.7, 0.4]})
-    >>> names = {"id": "car", "stream": "cam", "value": "v", "streams": ("n",)}
-    >>> query = sb.FusedTopK(k=2, **names, window=sb.CountWindow(3), repeats="max")
-    >>> sb.rank(reports, query).select(["car", "score"]).to_pylist()
-    [{'car': 'a', 'score': 0.9}, {'car': 'b', 'score': 0.7}]
-    """
-
-    saved_arrays = ("counts", "swept", "dropped")
-    saved_forms: ClassVar[Forms] = {
-        **AllReports.saved_forms,
-        "swept": Form(1, 0, 1 << 40),
-        "dropped": Form(1, 0),
-    }
-
-    def start(self) -> None:
-        super().start()
-        self.slack = integer_option(self.query.options, "slack", _SLACK, 0)
-        self.swept = 0
-        """Reports that the last sweep left."""
-        self.dropped = 0
-
-    @classmethod
-    def remark(cls, query: Any) -> str:
-        if query.repeats == "latest":
-            return (
-                "keeps the latest report of each object and stream; objects are not dropped, "
-                "because under repeats='latest' a new report can lower a score"
-            )
-        return ""
-
-    def push(self, panes: Runs) -> None:
-        super().push(panes)
-        assert self.live is not None
-        if len(self.live.parts[REPORTS]) > 2 * self.swept + self.slack:
-            self.sweep()
+    # Sweeps -----------------------------------------------------------------------------------
 
     def sweep(self) -> None:
         """Drop every report on which no answer can depend any more."""
-        if self.live is None:
-            return
-        part = self.live.parts[REPORTS]
+        part = self.live.part(REPORTS)
         pane = np.repeat(self.live.stamp, part.lengths)
         lost = self._beaten_by_own(part, pane)
         if self.query.repeats == "max":
@@ -217,7 +152,7 @@ class EaaRepeats(AllReports):
             lost[kept[self._beaten_by_others(part, pane, kept)]] = True
         self.live = self._without(self.live, lost)
         self.dropped += int(lost.sum())
-        self.swept = len(self.live.parts[REPORTS])
+        self.swept = len(self.live.part(REPORTS))
 
     def _beaten_by_own(self, part: Part, pane: Ints) -> Mask:
         """Reports that a report of the same object and stream makes useless."""
@@ -270,8 +205,31 @@ class EaaRepeats(AllReports):
         k = self.query.k
         return float(np.partition(scores, -k)[-k]) if len(scores) >= k else -np.inf
 
+    # State ------------------------------------------------------------------------------------
+
+    def snapshot(self) -> State:
+        state = super().snapshot()
+        return state if self.guard is None else state | prefixed("guard/", self.guard.state())
+
+    def restore(self, arrays: Saved) -> None:
+        super().restore(arrays)
+        if self.guard is not None:
+            self.guard.restore(under(arrays, "guard/"))
+
     def stats(self) -> dict[str, int | float]:
-        return super().stats() | {"dropped": self.dropped}
+        taken, scored = self.counts.tolist()
+        return {
+            "retained": len(self.live.part(REPORTS)),
+            "state_bytes": self.live.nbytes + (0 if self.guard is None else self.guard.nbytes),
+            "reports_in": taken,
+            "objects_scored": scored,
+            "dropped": self.dropped,
+        }
+
+    def _check(self) -> None:
+        assert (np.diff(self.live.stamp) >= 0).all()
+        if self.guard is not None:
+            self.guard._check()
 
 
 def _parts(pane: Ints) -> list[tuple[int, int]]:

@@ -8,13 +8,13 @@ import numpy as np
 
 from skyband.arrays import Codes, Floats, Ints, Mask, grown
 from skyband.data.flat_state import Form, Forms
+from skyband.fused.base import FusedSynopsis
 from skyband.fused.kernels.sla import first_of_lists, move_in_lists
 from skyband.fused.kernels.view import LIMIT, REFILLS, VIEW
 from skyband.fused.live_reports import LiveReports, ObjectChanges
-from skyband.query.fused import FusedTopK
 
 
-class Sla(LiveReports):
+class Sla(LiveReports, FusedSynopsis):
     """Sorted lists: keeps every live report and finds the best objects with Fagin's threshold.
 
     Time O(live objects of a stream) per report, to move its entry in a sorted array, and O(k_max)
@@ -38,12 +38,9 @@ class Sla(LiveReports):
     saved_arrays = ("list_work",)
     saved_forms: ClassVar[Forms] = {"list_work": Form(2)}
 
-    def __init__(self, query: FusedTopK) -> None:
-        super().__init__(query)
-        self.work |= {"ta_runs": 0, "sorted_accesses": 0}
-
     def start(self) -> None:
         super().start()
+        self.work |= {"ta_runs": 0, "sorted_accesses": 0}
         d = len(self.low)
         self._pending: tuple[Codes, Floats, Ints] | None = None
         self.known = np.zeros((0, d))

@@ -32,7 +32,7 @@ class HeavyHitters(Query):
         filter_bits: Bits of the filter for first occurrences (f); by default 32 for each item.
         ties: ``"share"``: equal counts share a rank; ``"all"``: show all that tie with the k-th.
         most: Most items of an answer with ``ties="all"``; by default 10 k.
-        proof: Whether to show if each item certainly belongs into the answer, as ``proven``.
+        proof: Whether to show if each item certainly belongs in the answer, as ``proven``.
         aggregate: Rank by the ``"sum"``, ``"mean"``, ``"max"`` or ``"min"`` of the weights.
         min_rows: Least number of rows of an item in the window, with ``aggregate``.
         largest: Whether larger aggregates rank first.

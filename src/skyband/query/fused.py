@@ -48,7 +48,7 @@ class FusedTopK(Query):
         recurrences: Most live reports of one object in one stream, or ``"estimate"``.
         returns: Whether a stream may report an object more than once.
         repeats: How several live reports count: ``"sum"``, ``"max"``, ``"latest"``, ``"mean"``.
-        parts: Whether to show the value that each stream has, in a column named as the stream.
+        parts: Whether to show the value that each stream has, in a column named after the stream.
 
     If a stream has not reported an object, or its report has expired, the stream's lower bound is
     used. A function for ``combine`` is monotone and goes from an array of shape (objects, streams)
@@ -112,7 +112,7 @@ class FusedTopK(Query):
         taken = {*RESERVED, "score", self.id, *self.by} & {*self.streams}
         if self.parts and taken:
             raise QueryError(
-                f"parts=True adds a column named as each stream, but an answer has a column "
+                f"parts=True adds a column named after each stream, but an answer has a column "
                 f"{min(taken)!r} already; give that stream another name"
             )
         if self.recurrences != "estimate":

@@ -7,9 +7,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from skyband.arrays import Codes, Ints, Saved, State, grown
-from skyband.contract.runs import expand, offsets_of
+from skyband.contract.runs import expand, offsets_of, run_starts
 from skyband.data.flat_state import FlatState, Form, Forms, require
 from skyband.kernels.borrow import frozen
+from skyband.skyline.base import dominators, skylines
 from skyband.skyline.kernels.stabsky import (
     ALWAYS,
     Members,
@@ -17,10 +18,8 @@ from skyband.skyline.kernels.stabsky import (
     Skylines,
     StabReads,
     stab_fold,
-    stab_follow,
     stab_read,
 )
-from skyband.skyline.points import skylines
 
 _FIELDS = Members._fields
 OPERATIONS = ("comparisons", "redundant", "expired", "edges")
@@ -28,6 +27,7 @@ OPERATIONS = ("comparisons", "redundant", "expired", "edges")
 _SPARE = 1024
 """Up to this many entries may be unused before rows are moved together."""
 _NO_CODES = np.zeros(0, np.int32)
+_EVER = np.array([np.iinfo(np.int64).max])
 
 
 class DominanceGraphs(FlatState):
@@ -143,26 +143,19 @@ class DominanceGraphs(FlatState):
 
     def follow(
         self, rows: tuple[Ints, Ints, Ints], start: int, shift: int, first: int, counts: Ints
-    ) -> None:
-        """Expire rows older than pane ``first``, then take the live rows from ``start`` on.
+    ) -> Ints:
+        """Take the live rows from ``start`` on, and read the window that begins with ``first``.
 
         ``rows`` holds the points, segments and panes of live rows, oldest first; a row's slot is
         its position plus ``shift``. ``counts[0]`` grows by the comparisons within panes.
         """
-        points, segment, pane = rows
-        if len(segment) and (segment[start:] != segment[-1]).any():
-            cuts = np.flatnonzero(pane[start + 1 :] != pane[start:-1]) + 1
-            cuts = np.array([0, *cuts, len(pane) - start])
-            kept, offsets = skylines(points[start:], segment[start:], cuts, counts)
-            kept += start
-            stamps, group = pane[start + cuts[:-1]], np.zeros(len(cuts) - 1, np.int32)
-            fresh = PaneSkylines(points[kept], segment[kept], kept + shift, offsets, stamps, group)
-            window = np.array([first])
-            self.fold(fresh, StabReads(window, np.array([ALWAYS]), window, _NO_CODES))
-            return
-        members = stab_follow(self.members, *rows, start, shift, first, self.counts, counts)
-        self._replace(Members(*members))
-        self.sizes[0] = self.used
+        points, segment, pane = (array[start:] for array in rows)
+        starts = run_starts(pane)
+        best, offsets = skylines(points, segment, np.append(starts, len(pane)), counts)
+        group, slot = np.zeros(len(starts), np.int32), best + start + shift
+        fresh = PaneSkylines(points[best], segment[best], slot, offsets, pane[starts], group)
+        window = np.array([first])
+        return self.fold(fresh, StabReads(window, _EVER, window, _NO_CODES)).slot
 
     def read(self, first: int, group: int | None = None) -> Skylines:
         """The window that begins with pane ``first``, of all groups or of one."""
@@ -212,10 +205,7 @@ def _frozen(arrays: Any) -> Any:
 def _check_group(m: Members) -> None:
     assert (np.diff(m.pane) >= 0).all(), "rows are ordered by age"
     for child in range(len(m.pane)):
-        better = (m.points >= m.points[child]).all(axis=1)
-        better &= (m.points > m.points[child]).any(axis=1)
-        better &= m.segment == m.segment[child]
-        above = np.flatnonzero(better)
+        above = dominators(m.points, m.segment, child)
         assert (m.pane[above] < m.pane[child]).all(), "a redundant row"
         parent = int(m.parent[child])
         if len(above):

@@ -15,8 +15,9 @@ from skyband.data.flat_state import FlatState, Form, Forms, require
 from skyband.data.keys import KeyIndex
 from skyband.kernels.borrow import frozen
 from skyband.query.skyline import SkylineJoin
-from skyband.skyline.base import row_store
+from skyband.skyline.base import dominators, row_store
 from skyband.skyline.join import SIDES, JoinSynopsis
+from skyband.skyline.kernels.dominance import mixed
 from skyband.skyline.kernels.gsj import (
     ASLEEP,
     AWAKE,
@@ -251,34 +252,25 @@ class GroupSkylines(JoinSynopsis):
         left, right = self.members
         if (left.rows[:, STATE] == DEAD).any() or (right.rows[:, STATE] == DEAD).any():
             return  # panes were pushed after the last window: the next one updates the pairs
-        awake = [np.flatnonzero(side.rows[:, STATE] == AWAKE) for side in self.members]
-        made = [
-            (int(a), int(b))
-            for a in awake[0]
-            for b in awake[1]
-            if left.rows[a, KEY] == right.rows[b, KEY]
-        ]
-        points = {p: np.concatenate([left.points[p[0]], right.points[p[1]]]) for p in made}
-        segments = {p: (left.rows[p[0], SEGMENT], right.rows[p[1], SEGMENT]) for p in made}
-        expiry = {p: min(left.rows[p[0], PANE], right.rows[p[1], PANE]) for p in made}
-        top = {(int(a), int(b)) for a, b in self.top[:, :2]}
-        parked = {(int(a), int(b)): int(until) for a, b, until in self.parked}
+        lefts, rights = (np.flatnonzero(s.rows[:, STATE] == AWAKE) for s in self.members)
+        i, j = np.nonzero(left.rows[lefts, KEY, None] == right.rows[rights, KEY])
+        a, b = lefts[i], rights[j]
+        points = np.hstack([left.points[a], right.points[b]])
+        segment = mixed(left.rows[a, SEGMENT], right.rows[b, SEGMENT])
+        expiry = np.minimum(left.rows[a, PANE], right.rows[b, PANE])
+        pairs = list(zip(a.tolist(), b.tolist(), strict=True))
+        top = {(one, two): until for one, two, until, _ in self.top.tolist()}
+        parked = {(one, two): until for one, two, until in self.parked.tolist()}
         assert len(top) == len(self.top)
         assert len(parked) == len(self.parked)
-        assert not top & set(parked)
-        for p in made:
-            above = [
-                q
-                for q in made
-                if segments[p] == segments[q]
-                and (points[q] >= points[p]).all()
-                and (points[q] > points[p]).any()
-            ]
-            assert (p in top) == (not above)
-            if above:
-                surely = max(expiry[q] for q in above)
-                assert parked[p] <= surely if p in parked else expiry[p] <= surely
-        assert all(expiry[int(a), int(b)] == until for a, b, until, _ in self.top)
+        assert top.keys() <= set(pairs) - parked.keys()
+        for at, pair in enumerate(pairs):
+            above = dominators(points, segment, at)
+            assert (pair in top) == (not len(above))
+            if len(above):
+                assert parked.get(pair, expiry[at]) <= expiry[above].max()
+            else:
+                assert top[pair] == expiry[at]
 
 
 def _check_side(side: _Members) -> None:
@@ -290,18 +282,13 @@ def _check_side(side: _Members) -> None:
             assert side.rows[row, KEY] == key
             mine.append(row)
             row = int(side.rows[row, NEXT])
-        for row in mine:
-            above = [
-                int(side.rows[other, PANE])
-                for other in mine
-                if side.rows[other, SEGMENT] == side.rows[row, SEGMENT]
-                and (side.points[other] >= side.points[row]).all()
-                and (side.points[other] > side.points[row]).any()
-            ]
+        for at, row in enumerate(mine):
+            above = dominators(side.points[mine], side.rows[mine, SEGMENT], at)
+            panes = side.rows[mine, PANE][above]
             # One of its own pane only if that was summarised before both sides were known.
-            assert all(pane <= side.rows[row, PANE] for pane in above), "a redundant row"
-            if above:
-                assert side.rows[row, SINCE] == max(above)
+            assert (panes <= side.rows[row, PANE]).all(), "a redundant row"
+            if len(above):
+                assert side.rows[row, SINCE] == panes.max()
                 assert side.rows[row, STATE] == ASLEEP
         listed += mine
     assert sorted(listed) == side.live.tolist()

@@ -35,8 +35,7 @@ from skyband.data.retained_rows import RetainedRows
 from skyband.errors import SchemaError
 from skyband.panes import SidePanes
 from skyband.query.skyline import SkylineJoin
-from skyband.skyline.base import finished, ranks_by_value
-from skyband.skyline.points import Preferences, value_tests
+from skyband.skyline.base import Preferences, finished, ranks_by_value, value_tests
 
 SIDES = ("left", "right")
 """Names of the parts of a summary."""

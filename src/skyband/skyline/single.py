@@ -1,8 +1,9 @@
-"""What Skyline's algorithms share, and ``landmark``: the skyline of all rows since a moment."""
+"""What Skyline's algorithms share, and the two that are short: ``landmark`` and ``sfs``."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -10,14 +11,15 @@ import pyarrow as pa
 from skyband.arrays import Ints
 from skyband.contract.accumulated import Accumulated
 from skyband.contract.checks import QuickTests, faults, named, no_nan, null_tests
+from skyband.contract.pane_by_pane import LivePanes
 from skyband.contract.rows import Faults, Rows
 from skyband.contract.runs import Part, Runs
 from skyband.contract.synopsis import Synopsis
 from skyband.data.column_store import check_plain
 from skyband.data.columns import output_type
+from skyband.data.flat_state import Form, Forms
 from skyband.query.skyline import Skyline
-from skyband.skyline.base import finished, skyline_of, united
-from skyband.skyline.points import Preferences
+from skyband.skyline.base import Preferences, finished, skyline_of, united, value_tests
 
 
 class SkylineSynopsis(Synopsis[Skyline]):
@@ -55,7 +57,7 @@ class SkylineSynopsis(Synopsis[Skyline]):
 
     def validate(self, source: str, batch: pa.RecordBatch) -> Faults | None:
         nulls = null_tests(batch, id=self.query.id, time=self.query.time)
-        return faults(batch, self.prefer.tests(batch) + nulls)
+        return faults(batch, value_tests(batch, self.prefer.names) + nulls)
 
     def quick_tests(self, source: str) -> QuickTests | None:
         return no_nan(self.schema, *self.prefer.names)
@@ -97,3 +99,41 @@ class WholeSkyline(Accumulated, SkylineSynopsis):
 
     def combine(self, runs: Runs) -> Runs:
         return united(runs, self.output(), self.shown_prefer)
+
+
+class Sfs(LivePanes, SkylineSynopsis):
+    """Sort-filter skyline of the live panes' skylines, recomputed for every window.
+
+    Time: O(m log m + m s) per window, where m is the number of rows on the skylines of the live
+    panes and s the number of rows in the answer. State: those m rows. Exact. Any shorter window in
+    whole panes can be asked for.
+
+    Chomicki et al.'s SFS as the paper's section VI uses it, except that its input is first reduced
+    to the skyline of each pane, since rows of one pane expire together.
+
+    >>> import pyarrow as pa, skyband as sb
+    >>> rows = pa.table({"price": [3, 2, 4, 1], "volume": [5, 1, 9, 1]})
+    >>> wish = {"price": "min", "volume": "max"}
+    >>> query = sb.Skyline(prefer=wish, window=sb.CountWindow(4), algorithm="sfs")
+    >>> sb.rank(rows, query)["price"].to_pylist()
+    [1, 3, 4]
+    """
+
+    saved_arrays = ("counts",)
+    saved_forms: ClassVar[Forms] = {"counts": Form(1)}
+
+    def __init__(self, query: Skyline) -> None:
+        super().__init__(query)
+        self.counts = np.zeros(1, np.int64)
+
+    def partial(self, first: int, end: int, group: int | None = None) -> Runs:
+        panes = self.between(first, end)
+        window = Runs(np.zeros(len(panes), np.int64), panes.group, {"rows": panes.part("rows")})
+        return united(window, self.output(), self.shown_prefer, self.counts)
+
+    def stats(self) -> dict[str, int | float]:
+        return {
+            "retained": len(self.live.part("rows")),
+            "state_bytes": self.live.nbytes + self.nbytes,
+            "comparisons": int(self.counts[0]),
+        }

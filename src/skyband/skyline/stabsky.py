@@ -59,6 +59,9 @@ class StabSky(SkylineSynopsis):
         self.graphs = DominanceGraphs(self.shown_prefer.dimensions)
         self.store = row_store(self.output())
 
+    def serve(self, queries: Sequence[Skyline]) -> None:
+        """Nothing changes: the graph of the longest window answers all shorter ones."""
+
     def fold(self, panes: Runs, windows: Windows) -> Runs | None:
         return self.fold_readers(panes, [windows])[0]
 

@@ -22,7 +22,7 @@ from collections import OrderedDict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -30,7 +30,7 @@ import pyarrow as pa
 
 from skyband.arrays import Ints, State
 from skyband.contract.capabilities import PaneShrinking, PartStore, ReaderFold
-from skyband.contract.rows import Faults, RefusedRows
+from skyband.contract.rows import Faults
 from skyband.contract.runs import Runs
 from skyband.data.group_table import GroupTable
 from skyband.data.ipc import table_from, table_to_bytes
@@ -82,15 +82,36 @@ size never takes much more, and each byte of a pane that only grows is written l
 _NEVER = int(np.iinfo(np.int64).min)
 
 
-class PaneStore(Protocol):
-    """Where a bucket's head and summaries are kept."""
+class PaneStore:
+    """Where a bucket's head and summaries are: a value and a map of Spark's state."""
 
-    def head(self) -> bytes | None: ...
-    def set_head(self, blob: bytes) -> None: ...
-    def get(self, slot: int) -> bytes | None: ...
-    def put(self, slot: int, blob: bytes) -> None: ...
-    def drop(self, slot: int) -> None: ...
-    def slots(self) -> Iterable[tuple[int, bytes]]: ...
+    def __init__(self, head: Any, slots: Any) -> None:
+        self._head = head
+        self._slots = slots
+
+    def head(self) -> bytes | None:
+        value = self._head.get()
+        return None if value is None else bytes(value[0])
+
+    def set_head(self, blob: bytes) -> None:
+        self._head.update((blob,))
+
+    def get(self, slot: int) -> bytes | None:
+        value = self._slots.getValue((slot,))
+        return None if value is None else bytes(value[0])
+
+    def put(self, slot: int, blob: bytes) -> None:
+        self._slots.updateValue((slot,), (blob,))
+
+    def drop(self, slot: int) -> None:
+        self._slots.removeKey((slot,))
+
+    def clear(self) -> None:
+        self._head.clear()
+        self._slots.clear()
+
+    def slots(self) -> Iterable[tuple[int, bytes]]:
+        return [(int(key[0]), bytes(value[0])) for key, value in self._slots.iterator()]
 
 
 @dataclass
@@ -108,17 +129,6 @@ class QueryOutcome:
     """Rows that were refused when their panes were sealed, if dead letters are wanted."""
     rows_late: int = 0
     rows_bad: int = 0
-
-    def marks(self, newest: int) -> tuple[bytes, int]:
-        """One bit per window, newest first, and the number of windows too old to have a bit.
-
-        All keys answer a given window in the same batch, so the union of their bits is the set of
-        windows answered in that batch.
-        """
-        age = newest - self.windows
-        bits = np.zeros(min(int(age.max()) + 1, _MARKED) if len(age) else 0, np.bool_)
-        bits[age[age < _MARKED]] = True
-        return np.packbits(bits, bitorder="little").tobytes(), int((age >= _MARKED).sum())
 
 
 def pane_table(number: int, arrays: Mapping[str, Any]) -> Ints:
@@ -299,9 +309,9 @@ class Bucket:
                 self._take(stored, blobs, max(sealed, least), watermark)
         return self._outcomes
 
-    def save(self, timer: int | None, always: bool = False) -> None:
+    def save(self, timer: int | None) -> None:
         """Write the head if something has changed, and cache the folds."""
-        if self._changed or always or timer != self.head["timer"]:
+        if self._changed or timer != self.head["timer"]:
             self.head |= {"token": uuid.uuid4().hex, "timer": timer}
             queries = {
                 name: {"identity": self.board.plans[name].identity, "counts": self.counts[name]}
@@ -489,7 +499,12 @@ class Bucket:
             self._outcomes[name].rows_bad += faults.count
             self.counts[name]["rows_bad"] += faults.count
         if self.plan.letters and faults.refused is not None:
-            letters = _letters(faults.refused(), groups)
+            refused = faults.refused()
+            rows, keys = refused.rows, groups.gather(refused.group) if groups.names else []
+            for name, key in zip(groups.names, keys, strict=True):
+                if name not in rows.column_names:
+                    rows = rows.append_column(name, key)
+            letters = row_letters("", CarriedColumns(), rows, refused.reasons)
             self._outcomes[stored.names[0]].letters.append(letters)
 
     # Taking -------------------------------------------------------------------------------------
@@ -601,16 +616,6 @@ class Bucket:
         stored.panes = stored.panes[~gone]
 
 
-def _letters(refused: RefusedRows, groups: GroupTable) -> pa.Table:
-    """Letters for rows that a query refused when their panes were sealed."""
-    rows = refused.rows
-    if groups.names:
-        keys = dict(zip(groups.names, groups.gather(refused.group), strict=True))
-        for name in [name for name in keys if name not in rows.column_names]:
-            rows = rows.append_column(name, keys[name])
-    return row_letters("", CarriedColumns(), rows, refused.reasons)
-
-
 def slices(runs: Runs) -> Iterator[tuple[int, Runs]]:
     """Split ordered runs by stamp."""
     cuts: Sequence[Any] = [0, *(np.flatnonzero(np.diff(runs.stamp)) + 1), len(runs)]
@@ -619,77 +624,7 @@ def slices(runs: Runs) -> Iterator[tuple[int, Runs]]:
             yield int(runs.stamp[low]), runs.slice(int(low), int(high))
 
 
-# A step of a key, and Spark's state around it -----------------------------------------------------
-
-
-class Timers(Protocol):
-    """The timers of the current state key, in milliseconds of event time; Spark's names."""
-
-    def registerTimer(self, at: int) -> None: ...  # noqa: N802
-    def deleteTimer(self, at: int) -> None: ...  # noqa: N802
-
-
-class SparkStore:
-    """A bucket's store in Spark's state: a value for the head, a map for the summaries."""
-
-    def __init__(self, head: Any, slots: Any) -> None:
-        self._head = head
-        self._slots = slots
-
-    def head(self) -> bytes | None:
-        value = self._head.get()
-        return None if value is None else bytes(value[0])
-
-    def set_head(self, blob: bytes) -> None:
-        self._head.update((blob,))
-
-    def get(self, slot: int) -> bytes | None:
-        value = self._slots.getValue((slot,))
-        return None if value is None else bytes(value[0])
-
-    def put(self, slot: int, blob: bytes) -> None:
-        self._slots.updateValue((slot,), (blob,))
-
-    def drop(self, slot: int) -> None:
-        self._slots.removeKey((slot,))
-
-    def clear(self) -> None:
-        self._head.clear()
-        self._slots.clear()
-
-    def slots(self) -> Iterable[tuple[int, bytes]]:
-        return [(int(key[0]), bytes(value[0])) for key, value in self._slots.iterator()]
-
-
-def step(
-    board: BoardPlan,
-    label: str,
-    store: PaneStore,
-    timers: Timers,
-    watermark_ms: int,
-    blobs: Sequence[bytes] = (),
-    fired: bool = False,
-    latest_ms: int | None = None,
-) -> tuple[Bucket, dict[str, QueryOutcome]]:
-    """Answer what is due, then take new summaries; ``fired`` if a timer caused this step.
-
-    A key has one timer, at the end of the next window that it has to answer, later by as much as
-    its queries' watermark is behind Spark's. ``latest_ms`` is the greatest time of the rows behind
-    the new summaries. Queries without state join the board now, if the sources were read before.
-    """
-    bucket = Bucket(board, label, store)
-    name, tick_ms = bucket.names[0], bucket.plan.tick_ms
-    joins = bool(bucket.added) and not board.alone and watermark_ms > 0
-    if joins:
-        bucket.join(watermark_ms * tick_ms)
-    # A query that is new is not in the record of how the job was closed; the others are.
-    reached = max(reached_ms(board, each, watermark_ms) for each in bucket.names)
-    outcomes = bucket.step(reached * tick_ms, blobs, latest_ms)
-    end = bucket.next_end
-    due_ms = None if end is None else end // tick_ms + board.held_ms[name]
-    timer = _move_timer(timers, bucket.head["timer"], due_ms, watermark_ms, fired)
-    bucket.save(timer)
-    return bucket, outcomes
+# A step of a key --------------------------------------------------------------------------------
 
 
 def reached_ms(board: BoardPlan, name: str, watermark_ms: int) -> int:
@@ -700,27 +635,13 @@ def reached_ms(board: BoardPlan, name: str, watermark_ms: int) -> int:
     return max(watermark_ms - board.held_ms[name], 0)
 
 
-def _move_timer(
-    timers: Timers, known: int | None, due_ms: int | None, watermark_ms: int, fired: bool
-) -> int | None:
-    """Set the timer of a key to when it has something to answer; ``known`` is where it stands."""
-    timer = None if due_ms is None else max(due_ms, watermark_ms + 1)
-    if timer != known:
-        # Spark deletes a timer that has fired. Any other is deleted here, even if it is due: this
-        # step has already answered its windows.
-        if known is not None and not (fired and known <= watermark_ms):
-            timers.deleteTimer(known)
-        if timer is not None:
-            timers.registerTimer(timer)
-    return timer
-
-
 class BucketKeeper:
     """Takes the rows and timers of state keys; each step gives a packed row for each query."""
 
     output = schema_of(ANSWERED_DDL)
 
-    def __init__(self, board: BoardPlan, store: SparkStore, timers: Timers) -> None:
+    def __init__(self, board: BoardPlan, store: PaneStore, timers: Any) -> None:
+        """``timers`` is Spark's handle of the timers of the current key."""
         self.board, self.store, self.timers = board, store, timers
 
     def take(
@@ -748,16 +669,14 @@ class BucketKeeper:
             self.store.clear()  # its queries were removed from the board
             return
         with named(board.labels[label][0]):
-            bucket, outcomes = step(
-                board, label, self.store, self.timers, watermark_ms, blobs, **more
-            )
+            bucket, outcomes = self.step(label, watermark_ms, blobs, **more)
         rows = []
         for name, outcome in outcomes.items():
             for letters in outcome.letters:
                 yield self._letters(key, table_to_bytes(self._told(name, letters)))
-            plan, reached = board.plans[name], reached_ms(board, name, watermark_ms)
             row = {"query": name, "bucket": bucket_number, "shard": shard}
-            rows.append(row | _row_of(plan, outcome, reached))
+            reached = reached_ms(board, name, watermark_ms)
+            rows.append(row | _row_of(board.plans[name], outcome, reached))
         rows[0] |= {
             "retained": bucket.retained,
             "retained_more": bucket.retained - bucket.known[0],
@@ -765,6 +684,41 @@ class BucketKeeper:
             "state_bytes_more": bucket.state_bytes - bucket.known[1],
         }
         yield self._frame(rows)
+
+    def step(
+        self,
+        label: str,
+        watermark_ms: int,
+        blobs: Sequence[bytes] = (),
+        fired: bool = False,
+        latest_ms: int | None = None,
+    ) -> tuple[Bucket, dict[str, QueryOutcome]]:
+        """Answer what is due, then take new summaries; ``fired`` if a timer caused this step.
+
+        A key has one timer, at the end of the next window that it has to answer, later by as much
+        as its queries' watermark is behind Spark's. ``latest_ms`` is the greatest time of the rows
+        behind the new summaries. Queries without state join the board now, if the sources were
+        read before.
+        """
+        board, bucket = self.board, Bucket(self.board, label, self.store)
+        tick_ms = bucket.plan.tick_ms
+        if bucket.added and not board.alone and watermark_ms > 0:
+            bucket.join(watermark_ms * tick_ms)
+        # A query that is new is not in the record of how the job was closed; the others are.
+        reached = max(reached_ms(board, name, watermark_ms) for name in bucket.names)
+        outcomes = bucket.step(reached * tick_ms, blobs, latest_ms)
+        end, known, timer = bucket.next_end, bucket.head["timer"], None
+        if end is not None:
+            timer = max(end // tick_ms + board.held_ms[bucket.names[0]], watermark_ms + 1)
+        if timer != known:
+            # Spark deletes a timer that has fired. Any other is deleted here, even if it is due:
+            # this step has already answered its windows.
+            if known is not None and not (fired and known <= watermark_ms):
+                self.timers.deleteTimer(known)
+            if timer is not None:
+                self.timers.registerTimer(timer)
+        bucket.save(timer)
+        return bucket, outcomes
 
     def _letters(self, key: Any, blob: bytes) -> pd.DataFrame:
         label, bucket, shard = key
@@ -787,10 +741,17 @@ class BucketKeeper:
         return pd.DataFrame({n: [row.get(n, none) for row in rows] for n, none in columns.items()})
 
 
-def _row_of(plan: QueryPlan, outcome: QueryOutcome, reached_ms: int) -> dict[str, Any]:
-    """What a row of the output says of a step."""
-    newest = plan.window.panes.last_window_ending_by(max(reached_ms, 0) * plan.tick_ms)
-    marks, unmarked = outcome.marks(newest)
+def _row_of(plan: QueryPlan, outcome: QueryOutcome, reached: int) -> dict[str, Any]:
+    """What a row of the output says of a step.
+
+    ``marks`` has one bit per window, newest first; ``unmarked`` counts windows too old to have one.
+    All keys answer a given window in the same batch, so the union of their bits is the set of
+    windows answered in that batch.
+    """
+    newest = plan.window.panes.last_window_ending_by(reached * plan.tick_ms)
+    age = newest - outcome.windows
+    marks = np.zeros(min(int(age.max()) + 1, _MARKED) if len(age) else 0, np.bool_)
+    marks[age[age < _MARKED]] = True
     return {
         "windows": outcome.windows.tobytes(),
         "payload": outcome.payload,
@@ -799,6 +760,6 @@ def _row_of(plan: QueryPlan, outcome: QueryOutcome, reached_ms: int) -> dict[str
         "rows_late": outcome.rows_late,
         "rows_bad": outcome.rows_bad,
         "windows_out": len(outcome.windows),
-        "marks": marks,
-        "unmarked": unmarked,
+        "marks": np.packbits(marks, bitorder="little").tobytes(),
+        "unmarked": int((age >= _MARKED).sum()),
     }

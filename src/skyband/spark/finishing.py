@@ -386,11 +386,7 @@ def _from_json(values: list[Any], kind: pa.DataType) -> pa.Array:
     elif pa.types.is_date(kind):
         read = date.fromisoformat
     elif pa.types.is_map(kind):
-        read = _entries
+        read = lambda value: [(name, float(each)) for name, each in value.items()]  # noqa: E731
     elif pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
         read = base64.b64decode
     return pa.array([None if value is None else read(value) for value in values], kind)
-
-
-def _entries(value: Mapping[str, Any]) -> list[tuple[str, float]]:
-    return [(name, float(each)) for name, each in value.items()]

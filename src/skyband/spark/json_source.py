@@ -44,14 +44,14 @@ class JsonFrame(WorkerRead):
         return self.frame.mapInArrow(lambda batches: run(parse(batches)), schema)
 
 
-def json_frame(frame: Any, schema: str, origin: Mapping[str, str], column: str = "value") -> Any:
-    """Read a column of JSON, text or bytes; ``origin`` names columns that stay beside it."""
+def json_frame(frame: Any, schema: str, origin: Mapping[str, str]) -> Any:
+    """Read JSON, text or bytes, in ``value``; ``origin`` names columns that stay beside it."""
     try:
         types = arrow_schema(StructType.fromDDL(schema))
     except PySparkException as problem:
         raise QueryError(f"schema {schema!r}: {first_line(problem)}") from problem
     check_types("schema:", types)
-    value = F.col(f"`{column}`").cast("binary").alias(_VALUE)
+    value = F.col("value").cast("binary").alias(_VALUE)
     chosen = frame.select(value, *(f"`{name}`" for name in origin.values()))
     return JsonFrame(frame.sparkSession, types, bool(frame.isStreaming), None, chosen, origin)
 

@@ -24,6 +24,7 @@ import pyarrow as pa
 
 from skyband.arrays import Array, State
 from skyband.contract.runs import Part, Runs
+from skyband.data.columns import from_numpy, native_dtype, to_numpy
 from skyband.data.flat_state import require
 from skyband.data.group_table import GroupTable
 from skyband.data.ipc import table_from, table_to_array
@@ -162,16 +163,9 @@ def _plain(runs: Runs) -> tuple[Runs, dict[str, Any]]:
 
 def numbers_of(values: pa.Array) -> Array | None:
     """A column of whole numbers or times as an array; None if it has another type, or nulls."""
-    kind = values.type
-    if values.null_count:
-        return None
-    if pa.types.is_integer(kind):
-        numbers: Array = values.to_numpy(zero_copy_only=True)
-        return numbers
-    if pa.types.is_timestamp(kind) or pa.types.is_time64(kind) or pa.types.is_duration(kind):
-        ticks: Array = values.view(pa.int64()).to_numpy(zero_copy_only=True)
-        return ticks
-    return None
+    dtype = native_dtype(values.type)
+    whole = dtype is not None and dtype.kind in "iu" and not pa.types.is_boolean(values.type)
+    return to_numpy(values) if whole and not values.null_count else None
 
 
 def _is_hash(known: Array | None, values: pa.Array) -> bool:
@@ -190,17 +184,14 @@ def _typed(runs: Runs, form: dict[str, Any], types: pa.Schema) -> Runs:
                 continue
             place = types.get_field_index(f"{name}/{column}")
             values = part[column]
-            held[column] = values if place < 0 else _arrow(values, types.field(place).type)
+            if place >= 0:
+                values = from_numpy(values, types.field(place).type)
+                values.validate()  # a forged type may be wider than the numbers
+            held[column] = values
         if name in form["hashed"]:
             held["hash"] = hash_array(held[form["hashed"][name]])
         parts[name] = Part(part.offsets, {c: held[c] for c in form["columns"][name]})
     return Runs(runs.stamp, runs.group, parts, runs.scalars)
-
-
-def _arrow(values: Array, kind: pa.DataType) -> pa.Array:
-    found = pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(values)])
-    found.validate()  # a forged type may be wider than the numbers
-    return found
 
 
 # Whole numbers ------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
@@ -23,7 +23,6 @@ from skyband import registry
 from skyband.answers.changes import Kinds, changes_schema
 from skyband.answers.tables import Shape, answer_schema
 from skyband.contract.capabilities import PaneComparing, RowKeeping
-from skyband.contract.rows import Faults
 from skyband.data.group_table import GroupTable
 from skyband.data.time_axis import window_value
 from skyband.engine.clock import Clock, TimeClock, clock_for
@@ -34,9 +33,6 @@ from skyband.errors import EngineError
 from skyband.query.base import Query
 from skyband.query.board import named
 from skyband.window import CountWindow, EventWindow
-
-if TYPE_CHECKING:
-    from skyband.spark.watermarks import PlannedWatermarks
 
 BUCKETS = 16
 """State keys that the groups are spread over; a key costs one or two milliseconds per batch."""
@@ -231,8 +227,8 @@ class BoardPlan:
     """Whether this is one query, to which no other is ever added."""
     closing: Closing | None = None
     """How the job was last closed, if it was."""
-    late: PlannedWatermarks | None = None
-    """How workers know which rows are late, if these are to be dead letters."""
+    late: str | None = None
+    """The checkpoint that tells workers which rows are late, if these are to be dead letters."""
 
     @property
     def first(self) -> QueryPlan:
@@ -319,8 +315,9 @@ class BoardPlan:
         """A fold for these readers that has taken nothing yet."""
         intake, first = self.intake(names), self.plans[names[0]]
         queries = [self.plans[name].query for name in names]
-        judge = refuse if first.on_bad == "raise" else _count_only
         sources = tuple(intake.bound)
+        # Rows that are refused late are counted by those who seal.
+        judge = refuse if first.on_bad == "raise" else lambda faults: None
         return Fold(queries, intake.synopsis, first.groups(), judge, sources, total=first.total)
 
     # Columns ------------------------------------------------------------------------------------
@@ -379,10 +376,6 @@ def _in_utc(kind: pa.DataType) -> pa.DataType:
 
 def _unpacked_plan(packed: bytes) -> BoardPlan:
     return BoardPlan(*pickle.loads(packed))  # noqa: S301 - Spark itself sends functions like this
-
-
-def _count_only(faults: Faults) -> None:
-    """Rows that are refused late are counted by those who seal."""
 
 
 def wrong_version(version: Any) -> EngineError:

@@ -44,9 +44,9 @@ class BucketProcessor(StatefulProcessor):
     @cached_property
     def keeper(self) -> BucketKeeper:
         """What works with the states."""
-        from skyband.spark.bucket import BucketKeeper, SparkStore
+        from skyband.spark.bucket import BucketKeeper, PaneStore
 
-        store = SparkStore(self.head, self.slots)
+        store = PaneStore(self.head, self.slots)
         plan = pickle.loads(self.packed)  # noqa: S301 - Spark itself sends functions like this
         return BucketKeeper(plan, store, self.handle)
 

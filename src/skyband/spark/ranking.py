@@ -36,10 +36,10 @@ from skyband.spark.finishing import (
     schema_texts,
     typed_rows,
 )
-from skyband.spark.first_rows import auto_shards
 from skyband.spark.plan import PROMISE, BoardPlan, QueryPlan, check_window
 from skyband.spark.processor import ANSWERED_DDL, BucketProcessor
 from skyband.spark.sessions import advise_partitions, check_session, outside_of_functions
+from skyband.spark.sharding import auto_shards
 from skyband.spark.summarise import NOTHING, PACKED_DDL, summariser
 from skyband.spark.worker_read import WorkerRead, arrow_schema
 from skyband.sql.statement import WHOLE, read_statement
@@ -81,7 +81,8 @@ def ranked_sql(session: Any, text: str, frames: Mapping[str, Any]) -> Any:
     statement = read_statement(text, frame.schema.names, not frame.isStreaming)
     whole = statement.query.time == WHOLE
     answers = ranked(at_once(frame) if whole else frame, statement.query)
-    chosen = [F.col(_quoted(column)).alias(shown) for column, shown in statement.columns]
+    quoted = [(name.replace("`", "``"), shown) for name, shown in statement.columns]
+    chosen = [F.col(f"`{name}`").alias(shown) for name, shown in quoted]
     return answers.select(*chosen)
 
 
@@ -95,10 +96,6 @@ def at_once(frame: Any) -> Any:
     if isinstance(frame, WorkerRead):
         raise QueryError("a statement without a window takes DataFrames; use spark.read")
     return frame.withColumn(WHOLE, F.lit(0).cast("bigint"))
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
 
 
 def packed_answers(

@@ -20,15 +20,13 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from skyband import errors
 from skyband.errors import EngineError, SkybandError, how_to_install
-
-# Where a session runs: on how many cores of this machine, or on a cluster ------------------------
-
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
@@ -45,6 +43,9 @@ _checked: set[str] = set()
 """Applications whose workers passed the check."""
 _cores: dict[str, int] = {}
 """Tasks that each application runs at once."""
+
+
+# What must be there, and the session itself -------------------------------------------------------
 
 
 def require_packages(imported: bool = True) -> None:
@@ -402,19 +403,20 @@ batch waits for both. Where answers are unpacked in the query itself (``rank``),
 the long run: the fewer workers a state key may meet, the more often one still has its session.
 """
 
-_made: list[str] = []
+
+@cache
+def _own_folder() -> Path:
+    folder = tempfile.mkdtemp(prefix="skyband-python-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return Path(folder)
 
 
 def quick_python() -> str:
     """A command that runs this interpreter with this process's path; itself on Windows."""
     if os.name != "posix":
         return sys.executable
-    if not _made:
-        folder = tempfile.mkdtemp(prefix="skyband-python-")
-        atexit.register(shutil.rmtree, folder, ignore_errors=True)
-        _made.append(str(Path(folder) / "python"))
     path = os.pathsep.join(str(Path(each).absolute()) for each in dict.fromkeys(sys.path))
-    command = Path(_made[0])
+    command = _own_folder() / "python"
     command.write_text(
         f'#!/bin/sh\nPYTHONPATH={shlex.quote(path)} exec {shlex.quote(sys.executable)} "$@"\n',
         encoding="utf-8",
@@ -444,15 +446,11 @@ def start_workers(session: Any) -> threading.Thread:
     def run() -> None:
         with suppress(Exception):  # if workers cannot start, the first batch says so
             cores = session.sparkContext.defaultParallelism
-            session.range(0, cores, 1, cores).mapInArrow(_as_they_are, "id bigint").collect()
+            session.range(0, cores, 1, cores).mapInArrow(lambda rows: rows, "id bigint").collect()
 
     thread = threading.Thread(target=run, name="skyband-start-workers", daemon=True)
     thread.start()
     return thread
-
-
-def _as_they_are(batches: Iterator[Any]) -> Iterator[Any]:
-    yield from batches
 
 
 # How the JVM of a job on this machine starts: for work that is mostly done in Python -------------
@@ -469,7 +467,12 @@ _OTHERS = (_VARIABLE, "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
 
 def java_options(settings: Mapping[str, Any]) -> str | None:
     """Options of a JVM that starts quickly; None if the user has given some."""
-    given = "spark.driver.extraJavaOptions" in settings or _has_defaults()
+    home = os.environ.get("SPARK_HOME")
+    folder = os.environ.get("SPARK_CONF_DIR") or (str(Path(home) / "conf") if home else None)
+    # Files of Spark's may hold options in an installation of the user's, not in one of pip's.
+    files = [Path(folder or "") / name for name in ("spark-defaults.conf", "spark-env.sh")]
+    given = "spark.driver.extraJavaOptions" in settings
+    given |= folder is not None and any(file.exists() for file in files)
     if given or any(name in os.environ for name in _OTHERS):
         return None
     sized = "spark.driver.memory" in settings
@@ -490,11 +493,3 @@ def quick_java(settings: Mapping[str, Any]) -> Iterator[None]:
         yield
     finally:
         del os.environ[_VARIABLE]
-
-
-def _has_defaults() -> bool:
-    """Whether a file of Spark's may hold options: an installation of the user's, not of pip."""
-    home = os.environ.get("SPARK_HOME")
-    folder = os.environ.get("SPARK_CONF_DIR") or (str(Path(home) / "conf") if home else None)
-    files = ("spark-defaults.conf", "spark-env.sh")
-    return folder is not None and any((Path(folder) / name).exists() for name in files)

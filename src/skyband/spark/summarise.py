@@ -15,6 +15,7 @@ that was added.
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -24,8 +25,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.fs
+from pyspark import TaskContext
 
-from skyband.arrays import Ints
 from skyband.contract.capabilities import LeanSummaries
 from skyband.contract.rows import Faults
 from skyband.contract.runs import Runs
@@ -39,7 +41,9 @@ from skyband.engine.intake import refuse
 from skyband.engine.open_panes import OpenPanes
 from skyband.engine.placement import ReadBatch
 from skyband.engine.session import LateRows
+from skyband.errors import EngineError
 from skyband.query.board import named
+from skyband.spark.locations import open_location
 from skyband.spark.parcels import pack_runs, schema_of
 from skyband.spark.plan import SHIFT_MS, BoardPlan
 
@@ -65,7 +69,7 @@ def summariser(
 
     def run(batches: Batches) -> Batches:
         workers = [Summariser(board, label, source, carried) for label in board.labels]
-        watermark_ms = None if board.late is None else board.late.of_this_batch()
+        watermark_ms = None if board.late is None else planned_watermark(board.late)
         for chunk in chunks(batches, board.schemas[source], carried.names):
             take(workers, chunk, watermark_ms)
             if sum(worker.nbytes for worker in workers) > FLUSH_BYTES:
@@ -102,6 +106,32 @@ def take(workers: Sequence[Summariser], chunk: pa.Table, watermark_ms: int | Non
         first.letters.append(letters.row_letters(first.source, first.carried, bad_rows, lines))
 
 
+def planned_watermark(checkpoint: str) -> int:
+    """The watermark of the batch that this task belongs to, in milliseconds.
+
+    Before Spark runs a batch, it plans it in the checkpoint, with the watermark that the stateful
+    operator will be told. Only that operator is told it, so others read the plan:
+
+        offsets/7   {"batchWatermarkMs": 1995, ...}
+    """
+    task = TaskContext.get()
+    batch = None if task is None else task.getLocalProperty("streaming.sql.batchId")
+    path = f"{checkpoint}/offsets/{batch}"
+    try:
+        system, place = (
+            open_location(path, {}) if "://" in path else (pa.fs.LocalFileSystem(), path)
+        )
+        with system.open_input_stream(place) as file:
+            _, planned, *_ = file.read().split(b"\n")
+        return int(json.loads(planned)["batchWatermarkMs"])
+    except (OSError, ValueError, KeyError, pa.ArrowException) as problem:
+        raise EngineError(
+            "late = 'letters' needs the checkpoint where the rows are read, to tell which of "
+            f"them are late, but {path} cannot be read there ({problem}); give a checkpoint "
+            "that all workers can read, or leave out late"
+        ) from problem
+
+
 def _flushed(workers: Sequence[Summariser]) -> Batches:
     """The packed rows of all labels; only those of the first count the rows read."""
     for i, worker in enumerate(workers):
@@ -111,27 +141,22 @@ def _flushed(workers: Sequence[Summariser]) -> Batches:
 
 
 def chunks(batches: Batches, schema: pa.Schema, carried: tuple[str, ...]) -> Iterator[pa.Table]:
-    """Gather batches into chunks of about ``CHUNK_ROWS`` rows, in the types of the plan."""
+    """Gather batches into chunks of about ``CHUNK_ROWS`` rows, in the types of the plan.
+
+    The session's time zone may differ from theirs. Carried columns follow unchanged.
+    """
     held: list[pa.RecordBatch] = []
     rows = 0
     for batch in batches:
-        held.append(conform(batch, schema, carried))
+        more = [batch.schema.field(name) for name in carried if name not in schema.names]
+        wanted = pa.schema([*schema, *more])
+        held.append(batch.select(wanted.names).cast(wanted))
         rows += batch.num_rows
         if rows >= CHUNK_ROWS:
             yield pa.Table.from_batches(held)
             held, rows = [], 0
     if rows:
         yield pa.Table.from_batches(held)
-
-
-def conform(batch: pa.RecordBatch, schema: pa.Schema, carried: tuple[str, ...]) -> pa.RecordBatch:
-    """The needed columns in the types of the plan: the session's time zone may differ.
-
-    Carried columns follow unchanged.
-    """
-    more = [batch.schema.field(name) for name in carried if name not in schema.names]
-    wanted = pa.schema([*schema, *more])
-    return batch.select(wanted.names).cast(wanted)
 
 
 def by_bucket(runs: Runs, groups: GroupTable, buckets: int) -> Iterator[tuple[int, Runs]]:
@@ -253,7 +278,11 @@ class Summariser:
         if shards == 1:
             return [read]
         owner = self.intake.synopsis.shard(self.source, read.batch, shards)
-        return [_of_rows(read, np.flatnonzero(owner == shard)) for shard in range(shards)]
+        parts = []
+        for rows in (np.flatnonzero(owner == shard) for shard in range(shards)):
+            ticks = read.ticks[rows] if read.ticks is not None and len(rows) else None
+            parts.append(replace(read, batch=read.batch.take(pa.array(rows)), ticks=ticks))
+        return parts
 
     def flush(self) -> pa.RecordBatch:
         """Packed rows of everything taken since the last flush."""
@@ -303,8 +332,3 @@ class Summariser:
             for field in PACKED
         ]
         return pa.record_batch(columns, schema=PACKED)
-
-
-def _of_rows(read: ReadBatch, rows: Ints) -> ReadBatch:
-    ticks = read.ticks[rows] if read.ticks is not None and len(rows) else None
-    return replace(read, batch=read.batch.take(pa.array(rows)), ticks=ticks)

@@ -1,4 +1,4 @@
-"""What all UncertainTopK synopses share: columns, summaries, the finished answer.
+"""What UncertainTopK synopses share: columns, summaries, the finished answer; and ``landmark``.
 
 The summary of a pane is its compact set in row order, which is all that a window needs of the pane;
 if its rows admit no compact set, it is all rows. The compact set of a union is part of the union of
@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from skyband.arrays import Array, Floats, Ints, Mask
+from skyband.contract.accumulated import Accumulated
 from skyband.contract.checks import (
     QuickTests,
     faults,
@@ -35,58 +36,19 @@ from skyband.data.keys import hash_kept
 from skyband.data.order import row_order, scores_of, sortable
 from skyband.kernels.sorting import sort_runs
 from skyband.query.uncertain import UncertainTopK
-from skyband.uncertain.kernels.compact import KINDS, answer, answer_runs, compact_end, prune_runs
-from skyband.uncertain.kernels.types import READ, SemanticsCode
+from skyband.uncertain.kernels.compact import KINDS, answer_runs, prune_runs
+from skyband.uncertain.kernels.types import SemanticsCode
 from skyband.window import CountWindow
-
-# A semantics as one small object with three methods: ``admits``, ``end`` and ``answer`` ----------
-#
-# Synopses pass its ``rule`` to their kernels and know nothing else about it.
-
-
-class Semantics:
-    """The compact sets of one semantics, over probabilities of rows in row order.
-
-    The paper's readings 8, 6, 5 and 2, with the probabilities of its table 1:
-
-    >>> pk = Semantics("pk-topk", 2)
-    >>> pk.end([0.4, 0.5, 0.8, 0.4])
-    3
-    >>> pk.admits([0.4, 0.5])
-    False
-    >>> positions, chances = pk.answer([0.4, 0.5, 0.8, 0.4])
-    >>> positions.tolist(), chances.round(6).tolist()
-    ([2, 1], [0.64, 0.5])
-    """
-
-    def __init__(self, kind: str, k: int, threshold: float | None = None) -> None:
-        self.rule = SemanticsCode(
-            KINDS.index(kind), k, 0.0 if threshold is None else float(threshold)
-        )
-
-    def end(self, probabilities: Sequence[float] | Floats, slack: float = READ) -> int | None:
-        """How many rows the compact set has; None if there is none."""
-        given = np.asarray(probabilities, np.float64)
-        found = compact_end(self.rule, given, np.arange(len(given)), len(given), slack)
-        return None if found < 0 else int(found)
-
-    def admits(self, probabilities: Sequence[float] | Floats) -> bool:
-        """Whether these rows have a compact set at all."""
-        return self.end(probabilities) is not None
-
-    def answer(self, probabilities: Sequence[float] | Floats) -> tuple[Ints, Floats]:
-        """Positions of the answered rows in the answer's order, and their chances."""
-        given = np.asarray(probabilities, np.float64)
-        room = max(len(given), self.rule.k)
-        found, chance = np.empty(room, np.int64), np.empty(room)
-        count = answer(self.rule, given, np.arange(len(given)), len(given), found, chance)
-        return found[:count], chance[:count]
-
 
 CHANCE = "topk_probability"
 _ALL = 1 << 62
 _FIRST_LOOK = 3
 """Rows per k in which a pane's compact set is searched for first; then four times as many."""
+
+
+def rule_of(kind: str, k: int, threshold: float | None = None) -> SemanticsCode:
+    """A semantics as kernels know it."""
+    return SemanticsCode(KINDS.index(kind), k, 0.0 if threshold is None else float(threshold))
 
 
 def own(array: Array) -> Array:
@@ -103,7 +65,7 @@ class UncertainSynopsis(Synopsis[UncertainTopK]):
     def __init__(self, query: UncertainTopK) -> None:
         super().__init__(query)
         self.counting = isinstance(query.window, CountWindow)
-        self.rule = Semantics(query.semantics, query.k, query.threshold).rule
+        self.rule = rule_of(query.semantics, query.k, query.threshold)
 
     # Columns ----------------------------------------------------------------------------------
 
@@ -249,3 +211,19 @@ class UncertainSynopsis(Synopsis[UncertainTopK]):
             else:
                 columns[field.name] = part["shown"]
         return Part(part.offsets, columns)
+
+
+class CompactSet(Accumulated, UncertainSynopsis):
+    """Keeps the compact set of all rows so far, for each group.
+
+    The compact set of a union is part of the union of the compact sets (theorem 3.2 of the paper),
+    so a window that no row leaves needs one set only. Cost: one sort of the compact set per pane
+    with rows. State: the compact set, or all rows if they admit none. Exact. Jin et al. 2008.
+
+    >>> import pyarrow as pa, skyband as sb
+    >>> rows = pa.table({"t": [0, 3, 12], "speed": [9, 5, 7], "p": [0.5, 1.0, 0.25]})
+    >>> window = sb.LandmarkWindow(slide=10)
+    >>> query = sb.UncertainTopK(k=1, score="speed", probability="p", time="t", window=window)
+    >>> sb.rank(rows, query)["topk_probability"].to_pylist()
+    [0.5, 0.5]
+    """

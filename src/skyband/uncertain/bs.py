@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from skyband.arrays import Ints, Saved
+from skyband.arrays import Ints, Saved, State
 from skyband.data.flat_state import Form, admitted, require
 from skyband.uncertain.kernels import bs as o
 from skyband.uncertain.kernels.bs import SortedRows, sorted_fold, sorted_read
@@ -46,23 +46,16 @@ class SortedReserve(Reserve):
             block[b, : count[b]] = np.searchsorted(live, block[b, : count[b]])
         num[[o.LOW, o.HIGH]] = np.searchsorted(live, num[[o.LOW, o.HIGH]])
 
-    def state(self) -> Saved:
+    def state(self) -> State:
         return {"num": self.sorted.num}
 
     def restore(self, arrays: Saved) -> None:
-        # A snapshot does not hold the order of rows: it is rebuilt here.
+        # A snapshot does not hold the order of rows: they are taken again.
         num = admitted(arrays, {"num": self.sorted.num}, {"num": Form(o.NUMBERS, 0)})["num"]
-        rows, half = self.store.rows, o.BLOCK // 2
         require(num[o.LOW] <= num[o.HIGH] == len(self.store), "rows that are not there")
-        live = np.arange(num[o.LOW], num[o.HIGH])
-        order = live[np.lexsort((live, -rows.pane[live], ~rows.key[live]))]
-        blocks = [order[i : i + half] for i in range(0, len(order), half)]
-        block = np.empty((max(1, len(blocks)), o.BLOCK), np.int64)
-        for i, slots in enumerate(blocks):
-            block[i, : len(slots)] = slots
-        count = np.array([len(slots) for slots in blocks] or [0], np.int64)
-        num[o.BLOCKS] = len(blocks)
-        self.sorted = SortedRows(block, count, np.arange(len(count)), num)
+        self.sorted.num[[o.LOW, o.HIGH]] = num[o.LOW]
+        self.take(num[[o.LOW, o.HIGH]], np.full(2, np.iinfo(np.int64).min))
+        self.sorted.num[[o.INSERTED, o.DELETED]] = num[[o.INSERTED, o.DELETED]]
 
     def stats(self, head: int, rebuilt: int) -> dict[str, int | float]:
         num = self.sorted.num

@@ -1,4 +1,7 @@
-"""The reserve of the four compact set queues; each names its kernels."""
+"""csq, ccsq, scsq and scsq-buffer: the compact set queues (sections 4.1 to 4.4 of the paper).
+
+They differ in their reserve: which compact sets of the newest panes it keeps, and in which form.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,19 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from skyband.arrays import Ints, Saved
+from skyband.arrays import Ints, Saved, State
 from skyband.data.flat_state import Form, admitted, require
 from skyband.uncertain.kernels import queue as q
 from skyband.uncertain.kernels.compact import compact_end
-from skyband.uncertain.kernels.queue import Queue
+from skyband.uncertain.kernels.queue import (
+    Queue,
+    ccsq_fold,
+    ccsq_read,
+    ccsq_set,
+    csq_fold,
+    csq_read,
+)
+from skyband.uncertain.kernels.scsq import buffer_fold, scsq_fold, scsq_read
 from skyband.uncertain.kernels.types import (
     KEEP,
     SemanticsCode,
@@ -20,7 +31,7 @@ from skyband.uncertain.kernels.types import (
     before,
     sort_slots,
 )
-from skyband.uncertain.windowed import Reserve, UncertainRows
+from skyband.uncertain.windowed import Reserve, UncertainRows, WindowedSynopsis
 
 _MOST_ROOM = 1 << 40
 
@@ -85,7 +96,7 @@ class CompactSets(Reserve):
 
     # State ------------------------------------------------------------------------------------
 
-    def state(self) -> Saved:
+    def state(self) -> State:
         return self.queue._asdict()
 
     def restore(self, arrays: Saved) -> None:
@@ -159,3 +170,152 @@ class CompactSets(Reserve):
     def _end(self, slots: Ints) -> int:
         """The size of the compact set of sorted rows; -1 if they admit none."""
         return compact_end(self.rule, self.store.rows.prob, slots, len(slots), KEEP)
+
+
+class DistinctSets(CompactSets):
+    """All distinct compact sets of the newest panes."""
+
+    kernels = Kernels(csq_fold, csq_read)
+
+
+class CompactSetQueue(WindowedSynopsis):
+    """Keeps all distinct compact sets of the newest panes, so that on expiry the next is there.
+
+    Cost in a random stream, with W rows in the window and H in a compact set: O(kH²) per row and
+    O(H² log W) space. Exact.
+
+    Section 4.1, algorithm 1, pane by pane. The newest rows are searched for a compact set until
+    they admit none; the paper searches once, but the rows that are left may admit another.
+
+    >>> import pyarrow as pa, skyband as sb
+    >>> readings = pa.table({"speed": [5, 6, 8, 2], "p": [0.8, 0.5, 0.4, 0.4]})
+    >>> names, window = {"score": "speed", "probability": "p"}, sb.CountWindow(4)
+    >>> query = sb.UncertainTopK(k=2, **names, window=window, algorithm="csq")
+    >>> sb.rank(readings, query)["speed"].to_pylist()
+    [5, 6]
+    """
+
+    keeps = DistinctSets
+
+
+class CompressedSets(CompactSets):
+    """The newest compact set, and the rows that each older one adds."""
+
+    kernels = Kernels(ccsq_fold, ccsq_read)
+    head_counts = True
+
+    def _sets(self) -> list[Ints]:
+        num = self.queue.num
+        entries = range(num[q.FIRST], num[q.LAST])
+        return [ccsq_set(self.store.rows, self.queue, e) for e in entries]
+
+    def _check(self) -> None:
+        super()._check()
+        arena, entry, num = self.queue
+        for begin, size, _, oldest in entry[num[q.FIRST] : num[q.LAST]][:-1].tolist():
+            added = self.store.rows.pane[arena[begin : begin + size]]
+            assert (added == oldest).all(), "an older set adds rows of its oldest pane only"
+
+
+class CompressedQueue(WindowedSynopsis):
+    """Keeps the newest compact set whole, and for every older one only what it adds.
+
+    Cost in a random stream, with W rows in the window and H in a compact set: O(kH²) per row and
+    O(H(k + log W)) space. Exact.
+
+    Section 4.2, pane by pane: an older set adds only rows of its oldest pane.
+
+    >>> import pyarrow as pa, skyband as sb
+    >>> readings = pa.table({"speed": [5, 6, 8, 2], "p": [0.8, 0.5, 0.4, 0.4]})
+    >>> names, window = {"score": "speed", "probability": "p"}, sb.CountWindow(4)
+    >>> query = sb.UncertainTopK(k=2, **names, window=window, algorithm="ccsq")
+    >>> sb.rank(readings, query)["speed"].to_pylist()
+    [5, 6]
+    """
+
+    keeps = CompressedSets
+
+
+class Segments(CompactSets):
+    """A few compact sets, and the rows between them that may still enter one."""
+
+    kernels = Kernels(scsq_fold, scsq_read)
+    head_counts = True
+
+    def _check(self) -> None:
+        super()._check()
+        arena, entry, num = self.queue
+        rows = self.store.rows
+        live = entry[num[q.FIRST] : num[q.LAST]]
+        sizes, segments = live[:, q.SIZE], live[:, q.MORE]
+        largest, h = sizes.max(initial=0), num[q.LARGEST]
+        assert h <= 2 * largest, "footnote 1: H has shrunk"
+        assert largest <= 2 * h, "footnote 1: H has grown"
+        assert (segments[1:] + segments[:-1] >= h).all(), "invariant 7"
+        older = np.iinfo(np.int64).min
+        for begin, size, more, oldest in live.tolist():
+            segment = arena[begin + size : begin + size + more]
+            self.store.check_order(np.append(segment, arena[begin + size - 1]))
+            panes = rows.pane[segment]
+            assert ((panes > older) & (panes < oldest)).all()
+            # A merge adds the rows that a compact set has of one pane to fewer than H rows.
+            of_one_pane = np.unique(panes, return_counts=True)[1].max(initial=0)
+            assert more <= num[q.BOUND] + of_one_pane, "invariant 6"
+            older = oldest
+
+
+class SegmentalQueue(WindowedSynopsis):
+    """Keeps O(log W) compact sets and, between them, the rows that may still enter one.
+
+    Cost in a random stream, with W rows in the window and H in a compact set: O(kH log W) per row
+    and O(H(k + log W)) space. Exact.
+
+    Section 4.3. If panes hold many rows, a merge adds all rows of the older set's oldest pane, so
+    invariant 6 becomes: a segment has at most H rows plus those of one pane. H is updated as in
+    footnote 1, and the H that counts is the one in force when the segment was filled.
+
+    >>> import pyarrow as pa, skyband as sb
+    >>> readings = pa.table({"speed": [5, 6, 8, 2], "p": [0.8, 0.5, 0.4, 0.4]})
+    >>> names, window = {"score": "speed", "probability": "p"}, sb.CountWindow(4)
+    >>> query = sb.UncertainTopK(k=2, **names, window=window, algorithm="scsq")
+    >>> sb.rank(readings, query)["speed"].to_pylist()
+    [5, 6]
+    """
+
+    keeps = Segments
+
+
+class BufferedSegments(Segments):
+    """The same, with a buffer for new rows."""
+
+    kernels = Kernels(buffer_fold, scsq_read)
+    waits = True
+
+    def _check(self) -> None:
+        super()._check()
+        num = self.queue.num
+        assert num[q.TAIL] <= num[q.FRESH] <= num[q.HIGH]
+        assert num[q.HIGH] - num[q.FRESH] < num[q.ROOM], "the buffer is full"
+
+
+class BufferedQueue(WindowedSynopsis):
+    """SCSQ with a buffer for new rows; only the window's compact set is updated at once.
+
+    Cost in a random stream, with W rows in the window and H in a compact set: O(kH²/W + log W)
+    amortised per row and O(H(k + log W)) space. Exact.
+
+    Section 4.4, algorithm 2, with a buffer of kH rows that is resized as in footnote 2. Departures:
+    panes that arrive together, with no window between them that needs the queue, fill the buffer
+    together, and it is emptied once; when it is emptied, the rows after the newest compact set's
+    oldest pane stay in it (the paper drops them, but windows that start among them need them); if
+    kH rows admit no compact set, the buffer grows, so that the algorithm turns into BS.
+
+    >>> import pyarrow as pa, skyband as sb
+    >>> readings = pa.table({"speed": [5, 6, 8, 2], "p": [0.8, 0.5, 0.4, 0.4]})
+    >>> names, window = {"score": "speed", "probability": "p"}, sb.CountWindow(4)
+    >>> query = sb.UncertainTopK(k=2, **names, window=window, algorithm="scsq-buffer")
+    >>> sb.rank(readings, query)["speed"].to_pylist()
+    [5, 6]
+    """
+
+    keeps = BufferedSegments

@@ -12,7 +12,7 @@ import pyarrow as pa
 from skyband.arrays import Floats, Ints, Saved, State, grown
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Part, Runs, offsets_of
-from skyband.data.flat_state import Form, admitted, require
+from skyband.data.flat_state import FlatState, Form, Forms, admitted, require
 from skyband.data.packing import prefixed, under
 from skyband.data.retained_rows import RetainedRows
 from skyband.kernels.patient import patient
@@ -22,96 +22,83 @@ from skyband.uncertain.kernels import compact, head
 from skyband.uncertain.kernels.head import Cursor, Head, WindowAnswers, walk
 from skyband.uncertain.kernels.types import FAR, KEEP, SemanticsCode, UncertainRowsState
 
-# Retained rows by slot: flat arrays, and the ids and kept columns in column stores ---------------
 
-
-_COLUMNS = {"key": np.int64, "tie": np.int64, "prob": np.float64, "pane": np.int64}
-
-
-class UncertainRows:
+class UncertainRows(FlatState):
     """Rows in order of their panes, and within a pane in row order; ``keep`` drops dead ones.
 
     Appending takes time in proportion to the rows appended, amortised, as arrays double when they
-    are full; ``keep`` takes time in proportion to the rows kept.
+    are full; ``keep`` takes time in proportion to the rows kept, and leaves no spare room.
     """
+
+    saved_arrays = ("key", "tie", "prob", "pane")
+    saved_forms: ClassVar[Forms] = {
+        **dict.fromkeys(saved_arrays, Form("rows")),
+        "pane": Form("rows", ascends=True),
+    }
+    saved_parts = (("shown/", "shown"),)
 
     def __init__(self, shown: Mapping[str, pa.DataType]) -> None:
         """``shown`` are the columns that only answers need."""
         self.length = 0
-        self.arrays: State = {n: np.zeros(0, d) for n, d in _COLUMNS.items()}
+        self.key: Ints = np.zeros(0, np.int64)
+        self.tie: Ints = np.zeros(0, np.int64)
+        self.prob: Floats = np.zeros(0)
+        self.pane: Ints = np.zeros(0, np.int64)
         self.shown = RetainedRows(shown)
-        self.rows = self._view()
 
     def __len__(self) -> int:
         return self.length
 
     @property
-    def nbytes(self) -> int:
-        return sum(array.nbytes for array in self.arrays.values()) + self.shown.nbytes
-
-    def _view(self) -> UncertainRowsState:
+    def rows(self) -> UncertainRowsState:
         """The stored rows as kernels see them."""
-        return UncertainRowsState(
-            *(self.arrays[name][: self.length] for name in ("key", "prob", "pane"))
-        )
+        end = self.length
+        return UncertainRowsState(self.key[:end], self.prob[:end], self.pane[:end])
 
     def append(self, panes: Runs) -> Ints:
         """Append rows of sealed panes; returns the slots at which the panes begin, and the end."""
         part = panes.parts["rows"]
-        start, end = self.length, self.length + len(part)
-        self.arrays = {name: grown(array, end) for name, array in self.arrays.items()}
-        if end > start:
-            for name in ("key", "tie", "prob"):
-                self.arrays[name][start:end] = part[name]
-            self.arrays["pane"][start:end] = np.repeat(panes.stamp, part.lengths)
-            self.shown.append(part.columns, end - start)
-        self.length = end
-        self.rows = self._view()
+        start, self.length = self.length, self.length + len(part)
+        if len(part):
+            fresh = {**part.columns, "pane": np.repeat(panes.stamp, part.lengths)}
+            for name in self.saved_arrays:
+                column = grown(getattr(self, name), self.length)
+                column[start : self.length] = fresh[name]
+                setattr(self, name, column)
+            self.shown.append(part.columns, len(part))
         return np.asarray(part.offsets + start)
 
     def gather(
         self, slots: Ints, offsets: Ints, names: Sequence[str] = ("key", "tie", "prob")
     ) -> Part:
         """The rows of these slots, as runs cut at ``offsets``."""
-        columns: dict[str, Any] = {name: self.arrays[name].take(slots) for name in names}
+        columns: dict[str, Any] = {name: getattr(self, name).take(slots) for name in names}
         return Part(offsets, columns | self.shown.gather(slots))
 
     def keep(self, slots: Ints) -> None:
         """Keep only these slots (ascending), which become 0, 1, 2 and so on."""
-        self.arrays = {name: array[slots] for name, array in self.arrays.items()}
+        for name in self.saved_arrays:
+            setattr(self, name, getattr(self, name)[slots])
         self.shown.compact(slots)
         self.length = len(slots)
-        self.rows = self._view()
 
-    def state(self) -> State:
-        """A copy of everything, as flat arrays."""
-        state = {name: array[: self.length].copy() for name, array in self.arrays.items()}
-        return state | prefixed("shown/", self.shown.state())
-
-    def restore(self, state: Saved) -> None:
-        """Restore what ``state`` returned."""
-        like = {name: np.zeros(0, dtype) for name, dtype in _COLUMNS.items()}
-        forms = dict.fromkeys(like, Form("rows")) | {"pane": Form("rows", ascends=True)}
-        self.arrays = admitted(state, like, forms)
-        self.length = len(self.arrays["key"])
-        prob = self.arrays["prob"]
-        require(((prob > 0) & (prob <= 1)).all(), "a probability outside of (0, 1]")
-        self.rows = self._view()
-        self.shown.restore(under(state, "shown/"))
+    def restore(self, arrays: Saved) -> None:
+        super().restore(arrays)
+        self.length = len(self.key)
+        require(((self.prob > 0) & (self.prob <= 1)).all(), "a probability outside of (0, 1]")
         require(len(self.shown) == self.length or not self.shown.stores, "a row has no id")
 
     def _check(self) -> None:
-        pane, key = self.arrays["pane"][: self.length], self.arrays["key"][: self.length]
+        key, prob, pane = self.rows
         assert (pane[1:] >= pane[:-1]).all()
         same = pane[1:] == pane[:-1]
         assert (key[1:][same] <= key[:-1][same]).all()
-        prob = self.arrays["prob"][: self.length]
         assert ((prob > 0) & (prob <= 1)).all()
         assert len(self.shown) == self.length or not self.shown.stores
 
     def check_order(self, slots: Ints) -> None:
         """Assert that slots are in row order; only tests call it."""
-        order = np.lexsort((slots, -self.rows.pane[slots], ~self.rows.key[slots]))
+        order = np.lexsort((slots, -self.pane[slots], ~self.key[slots]))
         assert np.array_equal(order, np.arange(len(slots)))
 
 
@@ -123,7 +110,7 @@ _NONE = np.zeros(0, np.int64)
 compact_end, head_of = patient(compact.compact_end), patient(head.head_of)
 
 
-class Reserve(ABC):
+class Reserve(FlatState, ABC):
     """What an algorithm keeps of the window's rows, to find the next compact set in it."""
 
     def __init__(self, rule: SemanticsCode, k: int, store: UncertainRows) -> None:
@@ -155,24 +142,11 @@ class Reserve(ABC):
         """Replace each slot ``live[i]`` by i."""
 
     @abstractmethod
-    def state(self) -> Saved:
-        """Everything, as flat arrays."""
-
-    @abstractmethod
-    def restore(self, arrays: Saved) -> None:
-        """Restore what ``state`` returned."""
-
-    @abstractmethod
     def stats(self, head: int, rebuilt: int) -> dict[str, int | float]:
         """Operation counts, and ``retained``; the window's own compact set has ``head`` rows.
 
         It was found in this reserve ``rebuilt`` times.
         """
-
-    @property
-    @abstractmethod
-    def nbytes(self) -> int:
-        """Bytes of the state, without the rows."""
 
     @abstractmethod
     def _check(self) -> None:
@@ -228,7 +202,8 @@ class WindowedSynopsis(UncertainSynopsis):
         else:
             part = self.store.gather(slots, ends)
         self._clean()
-        return _runs(part, windows) if len(windows) else None
+        group = np.zeros(len(windows), np.int32)
+        return Runs(windows.number, group, {"rows": part}) if len(windows) else None
 
     def _run(self, panes: Runs, first: Ints, end: Ints, final: bool) -> tuple[Ints, Floats, Ints]:
         """Take panes, read windows; returns slots, chances (if ``final``) and windows' offsets."""
@@ -324,7 +299,3 @@ class WindowedSynopsis(UncertainSynopsis):
             assert end < 0, "the window admits a compact set"
         else:
             assert end in (len(head), -1), "the head has more than a compact set"
-
-
-def _runs(part: Part, windows: Windows) -> Runs:
-    return Runs(windows.number, np.zeros(len(windows), np.int32), {"rows": part})

@@ -81,13 +81,6 @@ def dead_of(touched: Codes, links: Codes, mark: Ints, serial: int) -> Codes:
 
 
 @kernel
-def relink(code: Codes, head: int, size: int, chain: Codes, links: Codes) -> None:
-    """Chains and links of a log; ``links`` is all -1 before."""
-    for report in range(head, size):
-        _link(report, code[report], chain, links)
-
-
-@kernel
 def advance(
     rows: Reports, step_end: Ints, step_first: Ints, log: Log, head: int, size: int, links: Codes,
     ever: Codes, mark: Ints, serial: int, low: Floats,

@@ -29,7 +29,7 @@ from skyband.data.csv_records import CsvForm, infer_csv, read_csv_block
 from skyband.data.json_records import read_records
 from skyband.data.letters import LETTERS, RAW, REASON, CarriedColumns, row_letters, unread
 from skyband.data.text_types import MOMENT, NAIVE, TYPES
-from skyband.embedded.formats import ParquetFile, format_of, kind_of
+from skyband.embedded.formats import ParquetFile, format_of, kind_of, loads_of
 from skyband.embedded.read_ahead import Load, read_ahead
 from skyband.embedded.sources import ReadSettings
 from skyband.embedded.text_files import blocks, ending_of, read_json, text_of
@@ -218,7 +218,7 @@ class FileSource(LocalSource):
             try:
                 self._check(name, [size, changed])
                 opened_file = self._world.table_file(Path(name), self.delimiter)
-                for load in opened_file.loads(self._reading.needed):
+                for load in loads_of(opened_file, self._reading.needed):
                     yield file, partial(self._checked, name, [size, changed], load)
             except (SchemaError, _ReplacedError, EngineError) as problem:
                 yield file, partial(_raise, problem)

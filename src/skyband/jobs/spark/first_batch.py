@@ -25,10 +25,15 @@ from skyband.jobs.spark.checkpoint import recorded_shards
 from skyband.jobs.spark.reading import generated, worker_files
 from skyband.spark import sharding
 from skyband.spark.file_options import FORMATS, read_options
-from skyband.spark.file_source import ENOUGH, rows_of_files
 from skyband.spark.locations import newest_here
 from skyband.spark.sessions import local_cores
-from skyband.spark.sharding import FirstRows, ShardChoice, looked_split
+from skyband.spark.sharding import (
+    ENOUGH,
+    FirstRows,
+    ShardChoice,
+    looked_split,
+    rows_of_files,
+)
 from skyband.window import parse_duration
 
 # The newest records of a Kafka topic, looked at before a job on Spark starts ---------------------

@@ -59,7 +59,6 @@ from skyband.spark.sessions import (
     require_packages,
     start_session,
 )
-from skyband.spark.watermarks import PlannedWatermarks
 
 log = logging.getLogger("skyband.jobs")
 
@@ -280,7 +279,7 @@ class _BoundSources:
         }
         late = None
         if job.late == "letters":
-            late = PlannedWatermarks(_absolute(f"{job.checkpoint}/answers"))
+            late = _absolute(f"{job.checkpoint}/answers")
         return replace(board, plans=plans, closing=read_closing(job.checkpoint), late=late)
 
     def listed(self) -> Listed:

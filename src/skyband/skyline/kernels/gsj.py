@@ -219,7 +219,8 @@ def _renew(
     top, top_points, parked = pairs.top, pairs.points, pairs.parked
     tops = _drop_dead(left.rows, right.rows, top, top_points, pairs.tops)
     candidates, size, waiting = _due(left.rows, right.rows, parked, pairs.waiting, first)
-    candidates, size = _add_fresh(left, left_list, right, right_list, candidates, size)
+    candidates, size = _add_fresh(left, left_list, LEFT, right, True, candidates, size)
+    candidates, size = _add_fresh(right, right_list, RIGHT, left, False, candidates, size)
     counts[PAIRS] += size
     if size == 0:
         return Pairs(top, top_points, tops, parked, waiting)
@@ -318,34 +319,23 @@ def _due(left: Ints, right: Ints, parked: Ints, waiting: int, first: int) -> tup
 
 @jit
 def _add_fresh(
-    left: GroupSide,
-    left_list: Ints,
-    right: GroupSide,
-    right_list: Ints,
-    candidates: Ints,
+    own: GroupSide, own_list: Ints, at: int, other: GroupSide, both: bool, candidates: Ints,
     size: int,
-) -> tuple[Ints, int]:
-    """Add the pairs of a row that just woke with an awake row of the other side."""
-    for a in left_list:
-        if left.rows[a, STATE] == FRESH:
-            b = right.heads[left.rows[a, KEY]]
-            while b >= 0:
-                if right.rows[b, STATE] == AWAKE or right.rows[b, STATE] == FRESH:
+) -> tuple[Ints, int]:  # fmt: skip
+    """Add the pairs of rows that just woke with awake rows of the other side.
+
+    ``at`` is the column of the own rows. With ``both``, the other row may have just woken, too.
+    """
+    for row in own_list:
+        if own.rows[row, STATE] == FRESH:
+            partner = other.heads[own.rows[row, KEY]]
+            while partner >= 0:
+                state = other.rows[partner, STATE]
+                if state == AWAKE or (both and state == FRESH):
                     candidates = with_room(candidates, size, size + 1)
-                    candidates[size, 0] = a
-                    candidates[size, 1] = b
+                    candidates[size, at], candidates[size, 1 - at] = row, partner
                     size += 1
-                b = right.rows[b, NEXT]
-    for b in right_list:
-        if right.rows[b, STATE] == FRESH:
-            a = left.heads[right.rows[b, KEY]]
-            while a >= 0:
-                if left.rows[a, STATE] == AWAKE:
-                    candidates = with_room(candidates, size, size + 1)
-                    candidates[size, 0] = a
-                    candidates[size, 1] = b
-                    size += 1
-                a = left.rows[a, NEXT]
+                partner = other.rows[partner, NEXT]
     return candidates, size
 
 

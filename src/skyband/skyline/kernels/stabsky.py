@@ -23,7 +23,6 @@ from skyband.skyline.kernels.dominance import (
     codes_of,
     dominates,
     relation,
-    skyline_runs,
 )
 
 ALWAYS = np.int64(-(2**62))
@@ -182,41 +181,6 @@ def _append(m: Members, size: int, fresh: PaneSkylines, run: int) -> int:
         m.slot[size] = fresh.slot[row]
         size += 1
     return size
-
-
-@kernel
-def stab_follow(
-    m: Members, points: Ints, segment: Ints, pane: Ints, start: int, shift: int, first: int,
-    counts: Ints, local_counts: Ints,
-) -> tuple[Ints, Ints, Ints, Ints, Ints, Ints]:  # fmt: skip
-    """Drop panes before ``first``, then add the rows from ``start`` on, all of one segment.
-
-    The skylines of their panes are computed here; a row's slot is its position plus ``shift``.
-    """
-    offsets = np.zeros(len(pane) - start + 1, np.int64)
-    panes = 0
-    for row in range(start, len(pane)):
-        if row > start and pane[row] != pane[row - 1]:
-            panes += 1
-        offsets[panes + 1] = row + 1 - start
-    offsets = offsets[: panes + 2] if start < len(pane) else offsets
-    kept, cuts = skyline_runs(points[start:], offsets, local_counts)
-    rows = kept + start
-    size, total = len(m.pane), len(m.pane) + len(kept)
-    grown = Members(
-        np.concatenate((m.points, points[rows])), np.concatenate((m.segment, segment[rows])),
-        np.concatenate((m.pane, pane[rows])), np.concatenate((m.since, rows)),
-        np.concatenate((m.parent, rows)), np.concatenate((m.slot, rows + shift)),
-    )  # fmt: skip
-    work = Work(np.zeros(total, np.bool_), np.empty(total, np.int64), np.zeros(total, np.int64), 0)
-    base = size
-    size = _expire(grown, size, first, work, counts)
-    for n in range(len(cuts) - 1):
-        size = _push(grown, size, base + cuts[n], base + cuts[n + 1], work, counts)
-    return (
-        grown.points[:size], grown.segment[:size], grown.pane[:size], grown.since[:size],
-        grown.parent[:size], grown.slot[:size],
-    )  # fmt: skip
 
 
 @kernel

@@ -12,11 +12,9 @@ import numpy as np
 
 from skyband.arrays import Ints
 from skyband.kernels.arrange import with_room
-from skyband.kernels.borrow import copy_rows
 from skyband.kernels.jit import jit
 from skyband.kernels.patient import kernel
 from skyband.uncertain.kernels.compact import compact_end
-from skyband.uncertain.kernels.csq import csq_take, update_entries
 from skyband.uncertain.kernels.queue import (
     BEGIN,
     BOUND,
@@ -35,6 +33,7 @@ from skyband.uncertain.kernels.queue import (
     TAIL,
     Queue,
     append_staged,
+    csq_take,
     drop_old,
     find,
     from_pane,
@@ -42,6 +41,7 @@ from skyband.uncertain.kernels.queue import (
     more_of,
     set_of,
     tail_from,
+    update_entries,
     used,
 )
 from skyband.uncertain.kernels.types import (
@@ -54,7 +54,6 @@ from skyband.uncertain.kernels.types import (
     oldest_pane,
     since,
     sort_before,
-    sort_list,
     sort_slots,
     without,
 )
@@ -290,32 +289,6 @@ def _segments(rule: SemanticsCode, rows: UncertainRowsState, q: Queue, high: int
     return append_staged(q, stage, marks, staged, True)
 
 
-@jit
-def _compact_set(
-    rule: SemanticsCode, rows: UncertainRowsState, low: int, high: int, last: int
-) -> Ints:
-    """The compact set of the slots [low, high) before a given one, or all these; in row order."""
-    kept = np.empty(high - low, np.int64)
-    n = 0
-    room = 8 * rule.k + 16
-    for slot in range(low, high):
-        if better(rows, slot, last):
-            kept[n] = slot
-            n += 1
-            if n == room:
-                # The compact sets of parts contain that of the whole: drop the rest at once.
-                some = sort_list(rows, kept[:n].copy())
-                end = compact_end(rule, rows.prob, some, n, KEEP)
-                if end > 0:
-                    n = end
-                    last = some[end - 1]
-                    copy_rows(kept, some, n)
-                room = max(room, 2 * n)
-    some = sort_list(rows, kept[:n])
-    end = compact_end(rule, rows.prob, some, n, KEEP)
-    return some[:end] if end > 0 else some
-
-
 @kernel
 def buffer_fold(
     rule: SemanticsCode, rows: UncertainRowsState, q: Queue, offsets: Ints, gone: Ints
@@ -334,9 +307,10 @@ def buffer_fold(
         num[FLUSHED] += 1
         if num[FIRST] < num[LAST]:
             lowest = set_of(q, num[LAST] - 1)[-1]
-            fresh = _compact_set(rule, rows, num[FRESH], high, lowest)
+            fresh = sort_before(rows, num[FRESH], high, lowest)
+            end = compact_end(rule, rows.prob, fresh, len(fresh), KEEP)
             if len(fresh) > 0:
-                q = update_entries(rule, rows, q, fresh, high)
+                q = update_entries(rule, rows, q, fresh[:end] if end > 0 else fresh, high)
         q = _segments(rule, rows, q, high)
         num[FRESH] = high
     q = _settle(rows, q)
