@@ -71,7 +71,7 @@ class SketchSummaries:
 
     def _keep(self, usual: int) -> None:
         """Keep so many rows of a pane, unless the query says how many, and half as many items."""
-        raw = self.query.options.get("raw_rows", usual)
+        raw = self.owner.query.options.get("raw_rows", usual)
         count("options['raw_rows']", raw)
         self.raw_rows = int(raw)
         self.most_known = max(self.raw_rows // 2, self.capacity + 1)

@@ -18,7 +18,10 @@ from skyband.topk.kernels.bands import BandRows, GroupWindows, fold_bands
 from skyband.topk.payload import Payload
 
 _NONE = np.zeros(0, np.int64)
-_NO_GROUPS, _NO_ROWS = np.zeros(0, np.int32), np.zeros(1, np.int64)
+_NOTHING = BandRows(
+    frozen(_NONE), frozen(np.zeros(0, np.int32)), frozen(np.zeros(1, np.int64)),
+    *[frozen(_NONE)] * 4,
+)  # fmt: skip
 
 
 def group_windows(windows: Windows, groups: int) -> tuple[GroupWindows, Ints]:
@@ -77,8 +80,7 @@ class Bands(FlatState):
     def read(self, first: int, end: int, group: int | None) -> Runs:
         """The answers over the panes ``[first, end)``; nothing changes."""
         window = Windows(np.zeros(1, np.int64), np.array([first]), np.array([end]), _NONE)
-        nothing = BandRows(*(frozen(each) for each in (_NONE, _NO_GROUPS, _NO_ROWS, *[_NONE] * 4)))
-        answers = self._run(nothing, window)[2]
+        answers = self._run(_NOTHING, window)[2]
         return answers if group is None else answers.take(answers.group == group)
 
     def _run(self, pushed: BandRows, windows: Windows) -> tuple[Ints, Ints, Runs]:
