@@ -60,7 +60,7 @@ class ArrowArray(Protocol):
 
 
 Source: TypeAlias = "ArrowStream | ArrowArray | str | Path | Iterable[Source]"
-"""A table, a path or glob, a reader, or an iterable of those."""
+"""A table, a path or glob, a reader, or an iterable of these."""
 
 
 @dataclass(frozen=True)
@@ -184,7 +184,7 @@ def paths_of(source: str | Path) -> list[Path]:
     if path.is_dir():
         found = [p for p in path.rglob("*") if format_of(p) and _shown(p, path)]
         if not found:
-            raise SchemaError(f"folder {text!r} has no file to read: {ENDINGS}")
+            raise SchemaError(f"folder {text!r} has no files that Skyband reads: {ENDINGS}")
     elif path.exists():
         found = [path]
     else:
@@ -253,7 +253,7 @@ def _by_time(files: list[ParquetFile], reading: ReadSettings) -> Batches:
     assert reading.time is not None
     names = {file: reading.needed(file.schema) for file in files}
     spans = {file: file.spans(reading.time, names[file]) for file in files}
-    known = {file: [s for s in found if s is not None] for file, found in spans.items()}
+    known = {file: [s for s in of_loads if s is not None] for file, of_loads in spans.items()}
     if any(len(known[file]) < len(spans[file]) for file in files):
         return _in_turn(files, reading)
     files = sorted(files, key=lambda file: min((s.least for s in known[file]), default=FIRST))

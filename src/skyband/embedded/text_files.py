@@ -37,8 +37,8 @@ _WHOLE = 1 << 28
 _NULL_RECORD = re.compile(rb"(\A(?:\xef\xbb\xbf)?\s*+|(?<=[^\s:,\[])[ \t]*+[\r\n]\s*+)null")
 _ROW = re.compile(r"Row #\d+: ")
 _TYPES = (
-    ". The first megabyte of a CSV file decides the types of its columns: write a column alike "
-    "from the first row on (1.0, not 1), or use Parquet"
+    ". The first megabyte of a CSV file decides the types of its columns; write a column the "
+    "same way from the first row on (1.0, not 1), or use Parquet"
 )
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d{1,9})?(Z|[+-]\d\d:?\d\d)?")
 
@@ -84,16 +84,16 @@ def text_of(file: RawIOBase, path: Path) -> Any:
 
 def blocks(file: BinaryIO | RawIOBase, size: int) -> Iterator[bytes]:
     """The text in blocks of whole lines; the last line may lack its end."""
-    kept = b""
+    rest = b""
     while more := file.read(size):
         end = more.rfind(b"\n") + 1 or more.rfind(b"\r") + 1
         if end:
-            yield kept + more[:end]
-            kept = more[end:]
+            yield rest + more[:end]
+            rest = more[end:]
         else:
-            kept += more
-    if kept:
-        yield kept
+            rest += more
+    if rest:
+        yield rest
 
 
 def _blocks_of(path: Path, size: int, start: int = 0) -> Iterator[bytes]:

@@ -25,14 +25,14 @@ _HEIGHTS = {"bump": 5.0, "skyline": 5.0}
 
 
 def kind_of(query: Query) -> str:
-    """The picture that suits a query: ranks over time, or the skyline itself."""
+    """Return the picture that suits a query: ranks over time, or the skyline itself."""
     return "bump" if query.ranked else "skyline"
 
 
 def check_path(path: Path) -> None:
     """Raise if no picture can be written there, before any work is done."""
     if path.suffix.lower() not in ENDINGS:
-        raise QueryError(f"{path.name} is no picture; its name must end in {', '.join(ENDINGS)}")
+        raise QueryError(f"{path.name} is not a picture; its name must end in {', '.join(ENDINGS)}")
     if not path.parent.is_dir():
         raise QueryError(f"{path}: there is no folder {path.parent}; create it first")
     try:
@@ -52,9 +52,9 @@ def save(
     title: str | None = None,
     **settings: Any,
 ) -> None:
-    """Draw answers into a file (PNG, SVG or PDF), without a window on the screen.
+    """Draw answers into a file (PNG, SVG or PDF) without opening a window.
 
-    ``kind`` names the picture; by default it is ``bump``, or ``skyline`` if there are no ranks.
+    ``kind`` is the name of the picture: by default ``bump``, or ``skyline`` if there are no ranks.
     """
     path = Path(path)
     check_path(path)
