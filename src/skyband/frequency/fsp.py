@@ -59,8 +59,9 @@ class Fsp(FrequencySynopsis):
         self.capacity = self.summaries.capacity
         self.cells = query.cells or 12 * self.capacity
 
-    def keep_no_rows(self) -> None:
-        self.summaries.keep_no_rows()
+    def prepare(self, stored: bool = False, late: bool = False, positions: bool = False) -> None:
+        if stored:
+            self.summaries.keep_no_rows()
 
     def start(self) -> None:
         sums = OwnWindows if self.own_windows else PaneSums

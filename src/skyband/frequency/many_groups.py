@@ -100,8 +100,9 @@ class GroupedSketch(FrequencySynopsis):
         self.capacity = self.summaries.capacity
         self.panes = query.window.panes.per_window
 
-    def keep_no_rows(self) -> None:
-        self.summaries.keep_no_rows()
+    def prepare(self, stored: bool = False, late: bool = False, positions: bool = False) -> None:
+        if stored:
+            self.summaries.keep_no_rows()
 
     def set_blank(self, arrays: Mapping[str, Array]) -> None:
         """Start without groups, or with the single group of a query without ``by``."""

@@ -65,10 +65,10 @@ class SketchSummaries:
         self.capacity = query.capacity or few
         self._keep(max(_RAW_ROWS, 16 * self.capacity))
 
-    def prepare(self, stored: bool = False, late: bool = False, positions: bool = False) -> None:
-        if stored:
-            self._keep(2 * _STORED * self.capacity)
-            self.raw_rows = 0
+    def keep_no_rows(self) -> None:
+        """Keep only what is counted of them from now on."""
+        self._keep(2 * _STORED * self.capacity)
+        self.raw_rows = 0
 
     def _keep(self, usual: int) -> None:
         """Keep so many rows of a pane, unless the query says how many, and half as many items."""
