@@ -168,35 +168,34 @@ def _check_local(what: str, folder: str) -> None:
 
 def _check_there(job: Job, table: str, source: JobSection) -> None:
     """Raise SchemaError if a job would stop at once because its files are not there."""
-    path = str(source["path"])
-    if source.kind != "files" or "://" in path:
-        return
-    pattern = re.search(r"[*?[{]", path)
+    missing, path = _missing(source), str(source["path"])
     if job.engine == "local":
         stops = bool(job.trigger.get("once"))  # otherwise it waits
     else:
         there = local_cores(job.master) is None or glob(path)  # noqa: PTH207  may be absolute
+        pattern = re.search(r"[*?[{]", path)
         stops = not there and not (pattern and ("{" in path or source["schema"]))
-    if stops:
-        try:
-            paths_of(path)
-        except SchemaError as problem:
-            raise SchemaError(f"[{table}] path: {problem}") from None
+    if stops and missing is not None:
+        raise SchemaError(f"[{table}] path: {missing}")
 
 
 def waits_for(job: Job) -> list[str]:
     """What is said of sources of a local job whose files are not there yet."""
-    lines = []
-    for name, source in job.sources.items():
-        path = str(source["path"])
-        if source.kind == "files" and "://" not in path and job.engine == "local":
-            try:
-                paths_of(path)
-            except SchemaError as problem:
-                lines.append(
-                    f"[{source_table(name)}] path: {problem}; the job waits until there are some"
-                )
-    return lines
+    return [
+        f"[{source_table(name)}] path: {missing}; the job waits until there are some"
+        for name, source in job.sources.items()
+        if job.engine == "local" and (missing := _missing(source)) is not None
+    ]
+
+
+def _missing(source: JobSection) -> str | None:
+    """Why there are no files to read on this machine; None if there are, or they are elsewhere."""
+    if source.kind == "files" and "://" not in source["path"]:
+        try:
+            paths_of(source["path"])
+        except SchemaError as problem:
+            return str(problem)
+    return None
 
 
 def _check_columns(job: Job, query: Query) -> None:

@@ -434,7 +434,15 @@ class _Parsing:
         names = None if given is None else list(given) if isinstance(given, Mapping) else []
         local = tables.get("engine") == "local"
         for query in queries.values():
-            self.attempt("source", partial(_check_sources, query, names, local))
+            own = names
+            if names is not None and local and query.sources:  # a local query reads its own only
+                own = [name for name in names if name in query.sources]
+            example = " and ".join(f"[sources.{name}]" for name in query.sources)
+            try:
+                query.check_sources(own, example=example)
+            except SchemaError as problem:
+                text = f"the job's sources do not fit its query: {problem}"
+                self.problems.append(("source", text))
         read = {name for query in queries.values() for name in query.sources}
         for name in names if names and local and read else ():
             if name not in read:
@@ -502,18 +510,6 @@ class _Parsing:
         for check in keys.checks:
             self.attempt(table, partial(check, where, section))
         return section if len(self.problems) == before else None
-
-
-def _check_sources(query: Query, sources: list[str] | None, local: bool) -> None:
-    """Raise QueryError unless a query can read the sources; a local one reads those it names."""
-    try:
-        example = " and ".join(f"[sources.{name}]" for name in query.sources)
-        own = sources
-        if sources is not None and local and query.sources:
-            own = [name for name in sources if name in query.sources]
-        query.check_sources(own, example=example)
-    except SchemaError as problem:
-        raise QueryError(f"the job's sources do not fit its query: {problem}") from None
 
 
 def _path(value: str, folder: Path | None) -> str:

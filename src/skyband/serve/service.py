@@ -68,7 +68,8 @@ class Service(Page):
         self.keys = self.job.keys
         self.number = self.job.answers
         self.history.expect(self.number)
-        self.status.load(self.job.rows, self.job.monitor.board.seen)
+        self.status.rows |= self.job.rows  # of earlier starts
+        self.status.seen = self.job.monitor.board.seen
         for _ in self.job.replay():
             pass
         self.number = self.job.answers
@@ -131,9 +132,9 @@ class Service(Page):
 
     # What the job does -------------------------------------------------------------------------
 
-    def applied(self, source: str, rows: int, seen: Mapping[str, int]) -> None:
+    def applied(self, source: str) -> None:
         """Rows of a source were applied."""
-        self.status.took(source, rows, seen)
+        self.status.counted(source, self.job.rows[source], self.job.monitor.board.seen)
 
     def stopped(self, source: str, problem: Exception) -> None:
         """A source stopped for good."""

@@ -53,25 +53,13 @@ class Status:
 
     # Kept by the engine --------------------------------------------------------------------------
 
-    def took(self, source: str, rows: int, seen: Mapping[str, int]) -> None:
-        """Note a batch that was applied, and the greatest time of each source after it."""
-        with self._lock:
-            self.rows[source] += rows
-            self.heard[source] = time.monotonic()
-            self._rates.append((self.heard[source], rows))
-            self.seen = dict(seen)
-
-    def counted(self, source: str, rows: int) -> None:
-        """Note how many rows a source has sent so far."""
+    def counted(self, source: str, rows: int, seen: Mapping[str, int] | None = None) -> None:
+        """Note how many rows a source has sent so far, and the greatest time of each source."""
         with self._lock:
             now = time.monotonic()
             self._rates.append((now, rows - self.rows[source]))
             self.rows[source], self.heard[source] = rows, now
-
-    def load(self, rows: Mapping[str, int], seen: Mapping[str, int]) -> None:
-        """Go on from the counts and greatest times of an earlier start."""
-        self.rows |= rows
-        self.seen = dict(seen)
+            self.seen = self.seen if seen is None else dict(seen)
 
     def stopped(self, said: str) -> None:
         """Note that a source stopped for good; only a restart helps."""

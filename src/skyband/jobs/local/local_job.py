@@ -151,8 +151,8 @@ class BatchGroup:
 class Observer(Protocol):
     """Sees what a served job does. Such a job goes on when one of its sources stops."""
 
-    def applied(self, source: str, rows: int, seen: Mapping[str, int]) -> None:
-        """Rows of a source were applied; the greatest time of each source is known since then.
+    def applied(self, source: str) -> None:
+        """Rows of a source were applied.
 
         Called by the job's thread, in which the next two come as well.
         """
@@ -455,7 +455,7 @@ class LocalJob:
             self.places[name] = batch.end
             self.rows[name] += rows
             if self.observer is not None:
-                self.observer.applied(name, rows, self.monitor.board.seen)
+                self.observer.applied(name)
             self._refers |= batch.rows is None
             rows -= len(refused)  # which are counted already
         self.answers += len(outcome.answers)
