@@ -204,7 +204,8 @@ class CompressedQueue(WindowedSynopsis):
     Cost in a random stream, with W rows in the window and H in a compact set: O(kH²) per row and
     O(H(k + log W)) space. Exact.
 
-    Section 4.2, pane by pane: an older set adds only rows of its oldest pane.
+    Section 4.2, pane by pane: an older set adds only rows of its oldest pane. We depart from it
+    while panes are added: all sets are then held in full, as in csq.
 
     >>> import pyarrow as pa, skyband as sb
     >>> readings = pa.table({"speed": [5, 6, 8, 2], "p": [0.8, 0.5, 0.4, 0.4]})
