@@ -109,7 +109,7 @@ register("TopK", "mintopk", "skyband.topk.mintopk:MinTopK")
 register("TopK", "sma", "skyband.topk.sma:Sma")
 register("TopK", "pabf", "skyband.topk.pabf:Pabf", ("epsilon", "delta"), ("filter", "preselect"))
 register("TopK", "skyband-distinct", "skyband.topk.best:SkybandDistinct")
-register("TopK", "skyband-ties", "skyband.topk.tied:SkybandTies")
+register("TopK", "skyband-ties", "skyband.topk.bands:SkybandTies")
 register("TopK", "distinct-ties", "skyband.topk.tied_ids:TiedIds")
 register("TopK", "latest", "skyband.topk.latest:LatestTopK")
 _IDS = "skyband.topk.lasting_ids"

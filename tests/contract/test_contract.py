@@ -16,11 +16,6 @@ from skyband.contract.synopsis import Synopsis
 
 MOST_METHODS, MOST_FLAGS = 16, 6
 DEEPEST = 3
-TOO_DEEP = {
-    "Fsw",
-    "SpaceSaving",
-}  # fmt: skip
-"""Classes that are deeper still; none may be added, and those that are composed are taken out."""
 OPTIONAL = ("skyband.spark", "skyband.serve", "skyband.jobs", "skyband.plot", "skyband.cli")
 """Folders whose modules need libraries that may be missing."""
 
@@ -65,7 +60,7 @@ def test_inheritance_is_at_most_three_deep() -> None:
     every = classes()
     assert len(every) > 250
     deep = {cls.__qualname__ for cls in every if depth(cls) > DEEPEST}
-    assert deep <= TOO_DEEP
+    assert not deep
 
 
 def test_depth_is_counted_above_the_abstract_class() -> None:

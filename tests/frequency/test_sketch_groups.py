@@ -80,7 +80,7 @@ def test_groups_of_count_windows(algorithm: str) -> None:
 
 def test_a_group_that_was_forgotten_starts_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     """A new group takes the place, and the code, of one without live rows."""
-    monkeypatch.setattr("skyband.engine.fold._FEW_GROUPS", 2)
+    monkeypatch.setattr("skyband.data.group_table._FEW_GROUPS", 2)
     parts = []
     for turn in range(6):
         part = stream().slice(0, 400)

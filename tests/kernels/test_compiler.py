@@ -83,16 +83,12 @@ def test_rows_are_copied_in_any_dimension(monkeypatch: pytest.MonkeyPatch) -> No
 def _cases() -> dict[str, tuple[Any, list[tuple[Any, ...]]]]:
     rng = np.random.default_rng(3)
     words = rng.integers(0, 1 << 63, 100).astype(np.uint64)
-    floats = np.array([0.0, -0.0, 1.5, -np.inf, np.inf, np.nan, -np.nan]).view(np.uint64)
-    bits = rng.integers(0, 256, 14).astype(np.uint8)
     keys, ties = rng.integers(-2, 3, 60), rng.integers(0, 2, 60)
     extreme = np.array([-(1 << 63), (1 << 63) - 1, 0, -1, -(1 << 63)])
     offsets = np.array([0, 0, 7, 7, 40, 59, 60])
     return {
         "_hash_words": (hashing._hash_words, [(words,), (words[:0],)]),
-        "_hash_floats": (hashing._hash_floats, [(floats,), (words,)]),
         "combine_hashes": (hashing.combine_hashes, [(words, words[::-1].copy())]),
-        "mark_nulls": (hashing.mark_nulls, [(words, bits, at) for at in (0, 3, 8, 11)]),
         "guard_keys": (guard.guard_keys, [(words, (ties[:50].repeat(2) - 1).astype(np.int32))]),
         "sort_runs": (
             sorting.sort_runs,

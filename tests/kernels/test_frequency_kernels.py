@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from skyband.frequency.kernels.counting import count_runs, grouped_keys, sum_runs
+from skyband.frequency.kernels.counting import count_runs, sum_runs
 from skyband.frequency.kernels.fsw import best
 from skyband.frequency.kernels.item_heap import (
     PaneItems,
@@ -117,17 +117,9 @@ def test_a_long_run_after_short_ones() -> None:
     check_counts([[*range(11)] for _ in range(93)] + [[*range(40)], [1, 1, 2]], True, False)
 
 
-def test_sums_and_keys_of_runs() -> None:
+def test_sums_of_runs() -> None:
     offsets = np.array([0, 2, 2, 5])
     assert sum_runs(np.array([1.5, 2.0, 4.0, 8.0, 16.0]), offsets).tolist() == [3.5, 0.0, 28.0]
-    hashes = np.array([7, 8, 7, 8, 9], np.uint64)
-    keys = grouped_keys(hashes, np.array([3, 4, 5], np.int32), offsets)
-    golden = np.uint64(0x9E3779B97F4A7C15)
-    with np.errstate(over="ignore"):
-        wanted = [
-            mix(hashes[i] ^ mix(np.uint64(g) * golden)) for i, g in enumerate((3, 3, 5, 5, 5))
-        ]
-    assert keys.tolist() == wanted
 
 
 # The list of monitored items ----------------------------------------------------------------------

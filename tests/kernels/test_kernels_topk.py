@@ -235,7 +235,8 @@ def test_groups_with_clocks_of_their_own(pattern: str) -> None:
             sealed[g] = until
         come.sort(key=lambda row: row.pane)
         who = np.array([g for g, _ in due], np.int32)
-        tops = band.fold_each(*as_runs(come), *windows_of([span for _, span in due]), who)
+        spans = windows_of([span for _, span in due])
+        tops = band.fold(*as_runs(come), *spans, who, own=True)
         band._check()
         wanted = [
             (i, answer) for i, (g, span) in enumerate(due) for answer in top(rows[g], k, span, [g])

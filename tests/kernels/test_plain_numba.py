@@ -17,7 +17,7 @@ PACKAGE = Path(skyband.__file__).parent
 CODE = """
 import sys
 import numpy as np
-from skyband.kernels.borrow import borrowed, copy_rows, frozen, touch
+from skyband.kernels.borrow import borrowed, copy_rows, frozen
 from skyband.kernels.jit import for_python, jit, piece
 from skyband.kernels.patient import hurry, kernel
 
@@ -29,7 +29,6 @@ def twice(x):
 def filled(rows, n):
     more = np.zeros((n, 2), np.int64)
     copy_rows(more, rows, len(rows))
-    touch(more, n)
     return more
 
 @kernel

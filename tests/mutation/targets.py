@@ -149,6 +149,12 @@ TARGETS = (
     ),
     Target(
         "topk",
+        "skyband.topk.kernels.bands",
+        {"TopK": ("skyband-distinct", "skyband-ties")},
+        ("topk/test_distinct.py few_ids", "topk/test_distinct.py one_id"),
+    ),
+    Target(
+        "topk",
         "skyband.topk.kernels.mintopk",
         {"TopK": ("mintopk",)},
         ("topk/test_mintopk.py",),
@@ -183,12 +189,6 @@ TARGETS = (
             f"{SKETCHES} raised",
             *EXACTNESS,
         ),
-    ),
-    Target(
-        "frequency",
-        "skyband.frequency.kernels.instances",
-        {"HeavyHitters": ("ss", "fss")},
-        EXACTNESS,
     ),
     Target(
         "frequency",

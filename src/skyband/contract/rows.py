@@ -148,6 +148,15 @@ class Windows:
         cut = (self.number[start:stop], self.first[start:stop], self.end[start:stop])
         return Windows(*cut, self.ranks, group)
 
+    def needed_from(self, groups: Codes) -> Any:
+        """The first pane that a window after these may read, for each of these groups."""
+        if self.group is None:
+            return self.first[-1]
+        most = int(max(groups.max(initial=0), self.group.max()))
+        first = np.full(most + 1, np.iinfo(np.int64).min)
+        np.maximum.at(first, self.group, self.first)
+        return first[groups]
+
     @staticmethod
     def merged(many: Sequence[Windows]) -> tuple[Windows, Codes]:
         """All these windows in order of their ends, and which of the many each belongs to.

@@ -30,7 +30,7 @@ from skyband.data.flat_state import Form, admitted, require
 from skyband.data.ipc import columns_from, columns_to_array
 from skyband.errors import DataError, SchemaError
 from skyband.kernels.borrow import frozen
-from skyband.kernels.strings import SPARE, bytes_and_words, copy_spans, place_spans, read_spans
+from skyband.kernels.strings import SPARE, bytes_and_words, copy_spans, place_spans
 
 Slots = slice | Ints
 Valid = NDArray[np.uint8] | None
@@ -294,9 +294,8 @@ class _Heap:
         slots = np.asarray(indices, np.int64)
         if len(slots) and not 0 <= slots.min() <= slots.max() < len(self._spans):
             raise IndexError(f"slots {slots.min()} to {slots.max()} of {len(self._spans)}")
-        begin, size = np.empty(len(slots), np.int64), np.empty(len(slots), np.int64)
-        offsets = np.empty(len(slots) + 1, np.int64)
-        read_spans(slots, self._spans, begin, size, offsets)
+        begin, size = np.ascontiguousarray(self._spans[slots].T)
+        offsets = np.append(0, np.cumsum(size))
         heap = np.empty(int(offsets[-1]) + SPARE, np.uint8)
         copy_spans(begin, size, *bytes_and_words(frozen(self._heap)), *bytes_and_words(heap), 0)
         return heap, offsets, size

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -39,14 +39,15 @@ from skyband.frequency.items import ItemColumns
 from skyband.frequency.kernels.counting import sum_runs
 from skyband.frequency.latest_rows import LatestRows, bare, latest_of_rows, latest_of_runs
 from skyband.frequency.measures import Measure, measure_of
-from skyband.frequency.weights import MOST_WEIGHT, too_heavy, unfit
+from skyband.frequency.weights import MOST_WEIGHT, ONE_EACH, too_heavy, unfit
 from skyband.kernels.borrow import frozen
 from skyband.query.frequency import HeavyHitters
 from skyband.window import CountWindow
 
+if TYPE_CHECKING:
+    from skyband.frequency.sketch_summary import SketchSummaries
+
 _NEGATIVE = "the weight is negative or too large"
-ONE_EACH = frozen(np.zeros(0, np.int64))
-"""Stands for the weights of rows that count one each."""
 
 
 class FrequencySynopsis(Synopsis[HeavyHitters]):
@@ -187,13 +188,20 @@ class FrequencySynopsis(Synopsis[HeavyHitters]):
 
     # What an algorithm over panes that expire supplies; the methods around add the kept columns
 
+    summaries: SketchSummaries
+    """The summaries of a sketch; other algorithms summarise rows themselves."""
+
     def _summarise(self, rows: Rows) -> Runs:
         """See ``summarise``."""
-        raise NotImplementedError
+        return self.summaries.summarise(rows)
 
     def _combine(self, runs: Runs) -> Runs:
         """See ``combine``."""
-        raise NotImplementedError
+        return self.summaries.combine(runs)
+
+    def _bounded_kept(self, runs: Runs) -> Runs:
+        """Drop kept rows that a summary has no use for."""
+        return runs if self.exact else self.summaries.bounded_kept(runs)
 
     def _fold(self, panes: Runs, windows: Windows) -> Runs | None:
         """See ``fold``."""
@@ -207,10 +215,6 @@ class FrequencySynopsis(Synopsis[HeavyHitters]):
         """See ``stats``."""
         raise NotImplementedError
 
-    def _bounded_kept(self, runs: Runs) -> Runs:
-        """Drop kept rows that a summary has no use for."""
-        return runs
-
     def _counted_keys(self) -> Hashes | None:
         """The keys of the items that the state counts; None if these are all live items."""
         return None
@@ -223,8 +227,7 @@ class FrequencySynopsis(Synopsis[HeavyHitters]):
         if not self.query.keep:
             return None
         types = {name: self.schema.field(name).type for name in self.query.keep}
-        grouped = self.many_groups and bool(self.query.groups)
-        return LatestRows(types, grouped, grouped and self.own_windows)
+        return LatestRows(types, self.many_groups and bool(self.query.groups))
 
     def summarise(self, rows: Rows) -> Runs:
         runs, keep = self._summarise(rows), self.query.kept

@@ -90,9 +90,9 @@ class DecayedCounts(RunningCounts):
         """What turns weights at the end of one pane into weights at the end of another."""
         return self.decay.faded(np.ones(len(base)), (target - base) * self._slide)
 
-    def _merged(self, runs: Runs) -> Runs:
+    def _merged(self, runs: Runs, latest_first: bool = False) -> Runs:
         starts = np.flatnonzero(~runs.repeats)
-        found = super()._merged(runs)
+        found = super()._merged(runs, latest_first)
         if "cells" not in runs.parts:
             return found
         part = runs.parts["cells"]

@@ -14,14 +14,12 @@ from skyband.contract.runs import Part, Runs, offsets_of, pick
 from skyband.contract.tumbling import Tumbling
 from skyband.data.columns import take
 from skyband.data.keys import hash_columns
-from skyband.frequency.base import ONE_EACH, FrequencySynopsis
+from skyband.frequency.base import FrequencySynopsis
 from skyband.frequency.kernels.best_codes import best_of_runs
 from skyband.frequency.kernels.counting import count_runs, sum_runs
 from skyband.frequency.latest_rows import bare
-from skyband.frequency.measured_sums import MeasuredSums
-from skyband.frequency.measures import Measure
 from skyband.frequency.pane_sums import OwnWindows, PaneSums
-from skyband.frequency.weights import too_heavy
+from skyband.frequency.weights import ONE_EACH, too_heavy
 from skyband.kernels.borrow import frozen
 from skyband.query.frequency import HeavyHitters
 
@@ -74,21 +72,16 @@ class Exact(FrequencySynopsis):
     def start(self) -> None:
         groups, settings = bool(self.query.groups), (self.item_type, self.ks, self.dtype)
         if self.measure is not None:
-            self.counts = self._measured(self.measure)
+            self.counts = PaneSums(
+                *settings, groups, values=self.measure.sums, measure=self.measure,
+                since=self.query.window.panes.first_read,
+            )  # fmt: skip
         elif self.own_windows:
             self.counts = OwnWindows(*settings, groups)
         elif self.query.window.panes.per_window == 1:
             self.counts = Tumbling(self._read_panes)
         else:
             self.counts = PaneSums(*settings, groups, blocks=groups and self.dtype.kind == "i")
-
-    def _measured(self, measure: Measure) -> PaneSums:
-        """The state if items are not ranked by their counts."""
-        since = self.query.window.panes.first_read
-        return PaneSums(
-            self.item_type, self.ks, self.dtype, bool(self.query.groups),
-            values=measure.sums, measured=MeasuredSums(self.query.k, measure, since),
-        )  # fmt: skip
 
     def _summarise(self, rows: Rows) -> Runs:
         weights, total = self.weighed(rows)

@@ -11,6 +11,7 @@ from skyband.contract.rows import Windows
 from skyband.contract.runs import Part, Runs
 from skyband.data.flat_state import Form, Forms
 from skyband.data.keys import hash_columns
+from skyband.frequency.base import FrequencySynopsis
 from skyband.frequency.kernels.item_heap import table_size
 from skyband.frequency.kernels.spacesaving import (
     COUNTS,
@@ -20,11 +21,11 @@ from skyband.frequency.kernels.spacesaving import (
     list_panes,
 )
 from skyband.frequency.pane_sums import OwnWindows, PaneSums
-from skyband.frequency.sketch_summary import SketchSynopsis
+from skyband.frequency.sketch_summary import SketchSummaries
 from skyband.query.frequency import HeavyHitters
 
 
-class Fsp(SketchSynopsis):
+class Fsp(FrequencySynopsis):
     """FSP: FSS lists ``capacity`` items of each pane, and a full list adds up these lists.
 
     Cost: O(1) per row; O(capacity) per pane when it arrives and when it expires; one pass over the
@@ -45,6 +46,7 @@ class Fsp(SketchSynopsis):
     [{'word': 'to', 'count': 3, 'error': 0}]
     """
 
+    exact = False
     many_groups = True
     shortens = True
     saved_arrays = ("total",)
@@ -53,7 +55,13 @@ class Fsp(SketchSynopsis):
 
     def __init__(self, query: HeavyHitters) -> None:
         super().__init__(query)
+        self.summaries = SketchSummaries(self)
+        self.capacity = self.summaries.capacity
         self.cells = query.cells or 12 * self.capacity
+
+    def prepare(self, stored: bool = False, late: bool = False, positions: bool = False) -> None:
+        if stored:
+            self.summaries.keep_no_rows()
 
     def start(self) -> None:
         sums = OwnWindows if self.own_windows else PaneSums
@@ -66,15 +74,15 @@ class Fsp(SketchSynopsis):
     # Panes ------------------------------------------------------------------------------------
 
     def _fold(self, panes: Runs, windows: Windows) -> Runs | None:
-        panes = self.reduced(panes)
-        pushed = self.unpacked(panes)
+        panes = self.summaries.reduced(panes)
+        pushed = self.summaries.unpacked(panes)
         words, shift = table_size(self.capacity)
         hashes, rows, values, absent, lacks, offsets = list_panes(
             pushed, self.capacity, self.cells, words, shift, self.total
         )
         columns: dict[str, Any] = {"hash": hashes, "count": values[:, 0], "error": values[:, 1]}
         columns["absent"] = np.repeat(absent, np.diff(offsets))
-        columns |= self.item_columns(panes, rows)
+        columns |= self.summaries.item_columns(panes, rows)
         gap = np.where(lacks, absent, -1).astype(self.dtype, copy=False)
         lists = Runs(panes.stamp, panes.group, {"items": Part(offsets, columns)}, {"gap": gap})
         (answers,) = self.lists.fold(lists, [windows])
@@ -136,7 +144,7 @@ class Fsp(SketchSynopsis):
         own = self.lists.stats()
         total = self.total
         expired = self.lists.updates + self.lists.inserts - len(self.lists.entries)
-        lists = 3 * self.panes * self.capacity
+        lists = 3 * self.query.window.panes.per_window * self.capacity
         return own | {
             # As the paper counts: each operation on a pane's list is done on the full list too.
             "inserts": 2 * int(total[INSERTS]),

@@ -12,7 +12,7 @@ from skyband.contract.rows import Windows
 from skyband.contract.runs import Part, Runs, offsets_of
 from skyband.data.flat_state import require
 from skyband.frequency.kernels import fsw as kernel
-from skyband.frequency.kernels.fsw import fold_fsw
+from skyband.frequency.kernels.fsw import GroupWork, fold_fsw
 from skyband.frequency.kernels.item_heap import PaneItems, table_find, table_size
 from skyband.frequency.many_groups import GroupedSketch
 from skyband.query.frequency import HeavyHitters
@@ -180,39 +180,26 @@ class Fsw(GroupedSketch):
 
     # Panes ------------------------------------------------------------------------------------
 
-    def _fold(self, panes: Runs, windows: Windows) -> Runs | None:
-        panes = self.reduced(panes)
-        pushed = self.unpacked(panes, raw=True)
-        self.hold(panes.group)
+    def _run(self, panes: Runs, work: GroupWork, due: Windows) -> Runs:
+        pushed = self.summaries.unpacked(panes, raw=True)
         self.make_room(pushed)
         if not self.has_errors and (pushed.missing.any() or pushed.errors.any()):
             self.keep_errors()
-        plan, due = self.plan(panes.group, windows)
         slots, rows, values, let_go, which, owner, ends, proven, mu, live = fold_fsw(
-            self.sketch(), plan, pushed, self.item_type.raw, due.first, due.end,
+            self.sketch(), work, pushed, self.item_type.raw, due.first, due.end,
             self.reads, self.dtype.kind == "i",
         )  # fmt: skip
-        found = None
-        if len(windows):
-            columns, lengths = self._items(panes, slots, rows), np.diff(ends, prepend=0)
-            part = self._part(offsets_of(lengths), values, let_go, columns)
-            found = self._answers(due.number[which], owner, part, proven, mu, live)
-            found = found.ordered(windows.ranks) if self.query.groups else found
-        self._materialise(panes, self.used)
-        return found
+        columns, offsets = self._items(panes, slots, rows), offsets_of(np.diff(ends, prepend=0))
+        part = self._part(offsets, values, let_go, columns)
+        return self._answers(due.number[which], owner, part, proven, mu, live)
 
     # Answers ----------------------------------------------------------------------------------
-
-    def _partial(self, first: int, end: int, group: int | None) -> Runs:
-        groups = self.known if group is None else [group] if group in self.known else []
-        pieces = [piece for each in groups if len(piece := self._partial_of(each, first, end))]
-        return Runs.concat(pieces) if pieces else self._nothing()
 
     def _nothing(self) -> Runs:
         part = self._part(np.zeros(1, np.int64), np.zeros((0, 2)), _NONE, self.store.gather(_NONE))
         return self._answers(_NONE, _NONE, part, _NONE > 0, _NONE, _NONE)
 
-    def _partial_of(self, group: int, first: int, end: int) -> Runs:
+    def _read_group(self, group: int, first: int, end: int) -> Runs:
         s = self.one(group)
         live = s.heap[: s.control[kernel.SIZE]]
         inside = (s.held >= first) & (s.held < end)

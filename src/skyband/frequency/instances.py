@@ -11,8 +11,9 @@ from skyband.arrays import Array, Ints, Mask, State
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Part, Runs, offsets_of
 from skyband.frequency.kernels import spacesaving as kernel
-from skyband.frequency.kernels.instances import NEVER, InstanceState, fold_instances
+from skyband.frequency.kernels.fsw import GroupWork
 from skyband.frequency.kernels.item_heap import table_find, table_size
+from skyband.frequency.kernels.spacesaving import NEVER, InstanceState, fold_instances
 from skyband.frequency.many_groups import GroupedSketch
 from skyband.query.frequency import HeavyHitters
 
@@ -89,26 +90,16 @@ class SpaceSaving(GroupedSketch):
 
     # Panes ------------------------------------------------------------------------------------
 
-    def _fold(self, panes: Runs, windows: Windows) -> Runs | None:
-        panes = self.reduced(panes)
-        self.hold(panes.group)
-        shape = self.query.window.panes
-        pushed = self.unpacked(panes)
-        plan, due = self.plan(panes.group, windows)
+    def _run(self, panes: Runs, work: GroupWork, due: Windows) -> Runs:
+        pushed = self.summaries.unpacked(panes)
         instances = kernel.Instance(*(getattr(self, name) for name in kernel.Instance._fields))
         state = InstanceState(self.last, self.started, instances, self.total, self.ended)
         slots, rows, values, which, owner, ends, proven, mu = fold_instances(
-            plan, pushed, due.first, due.end, self.reads, self.filtered,
-            shape.per_window, self.every, state, self.shift,
+            work, pushed, due.first, due.end, self.reads, self.filtered,
+            self.panes, self.every, state, self.shift,
         )  # fmt: skip
-        found = None
-        if len(windows):
-            columns = self._items(panes, slots, rows)
-            lengths, number = np.diff(ends, prepend=0), due.number[which]
-            found = self._answers(number, owner, lengths, values, columns, proven, mu)
-            found = found.ordered(windows.ranks) if self.query.groups else found
-        self._materialise(panes, self.used)
-        return found
+        columns, lengths = self._items(panes, slots, rows), np.diff(ends, prepend=0)
+        return self._answers(due.number[which], owner, lengths, values, columns, proven, mu)
 
     @property
     def alive(self) -> Mask:
@@ -120,16 +111,11 @@ class SpaceSaving(GroupedSketch):
 
     # Answers ----------------------------------------------------------------------------------
 
-    def _partial(self, first: int, end: int, group: int | None) -> Runs:
-        groups = self.known if group is None else [group] if group in self.known else []
-        pieces = [piece for each in groups if len(piece := self._partial_of(each, first))]
-        return Runs.concat(pieces) if pieces else self._nothing()
-
     def _nothing(self) -> Runs:
         values, columns = np.zeros((0, 2), self.dtype), self.store.gather(_NONE)
         return self._answers(_NONE, _NONE, _NONE, values, columns, _NONE > 0, values[:, 0])
 
-    def _partial_of(self, group: int, first: int) -> Runs:
+    def _read_group(self, group: int, first: int, end: int) -> Runs:
         arrays = ("started", "heap", "control", "f", "err", "alpha")
         started, heap, control, f, err, alpha = (getattr(self, name)[group] for name in arrays)
         covered = np.flatnonzero(started >= first)

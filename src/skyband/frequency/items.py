@@ -228,17 +228,3 @@ class ItemCodes:
         self.index._check()
         assert np.array_equal(np.bincount(codes, minlength=self.bound), self.refs[: self.bound])
         assert np.array_equal(np.flatnonzero(self.refs[: self.bound]), self.index.codes())
-
-
-class GroupOrder:
-    """Groups in the order of their keys, as answers show them."""
-
-    def __init__(self) -> None:
-        self._ranks = self._order = np.zeros(0, np.int64)
-
-    def of(self, groups: int, ranks: Ints) -> Ints:
-        """The groups with codes below ``groups``; those without a rank come last."""
-        if self._ranks is not ranks or len(self._order) < groups:
-            order = np.argsort(ranks, kind="stable")
-            self._ranks, self._order = ranks, np.append(order, np.arange(len(ranks), groups))
-        return self._order if len(self._order) == groups else self._order[self._order < groups]

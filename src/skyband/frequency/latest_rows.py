@@ -52,9 +52,9 @@ class LatestRows:
     Cost: O(1) per item of a pane. State: one row per live item, or per item that a sketch counts.
     """
 
-    def __init__(self, types: Mapping[str, pa.DataType], grouped: bool, own_windows: bool) -> None:
+    def __init__(self, types: Mapping[str, pa.DataType], grouped: bool) -> None:
         named = {f"keep:{name}": kind for name, kind in types.items()}
-        self.grouped, self.own_windows = grouped, own_windows
+        self.grouped = grouped
         self.index = KeyIndex()
         self.store = RetainedRows(named)
         self.pane = np.zeros(0, np.int64)
@@ -147,16 +147,8 @@ class LatestRows:
     def _expire(self, due: Sequence[Windows]) -> None:
         """Forget what has left the windows of all readers."""
         live = self.index.codes()
-        if self.own_windows:
-            longest = min(due, key=lambda own: int(own.first[0]))
-            assert longest.group is not None
-            most = int(max(self.group[live].max(initial=0), longest.group.max()))
-            needed = np.full(most + 1, _UNSEEN)
-            np.maximum.at(needed, longest.group, longest.first)
-            self.index.release(live[self.pane[live] < needed[self.group[live]]])
-        else:
-            first = min(int(own.first[-1]) for own in due)
-            self.index.release(live[self.pane[live] < first])
+        needed = np.minimum.reduce([own.needed_from(self.group[live]) for own in due])
+        self.index.release(live[self.pane[live] < needed])
 
     def keep_only(self, keys: Hashes) -> None:
         """Forget all items except those with these keys."""

@@ -18,9 +18,11 @@ from skyband.contract.runs import Runs
 from skyband.data.flat_state import Form, Forms, require
 from skyband.data.keys import hash_columns
 from skyband.data.retained_rows import RetainedRows
+from skyband.frequency.base import FrequencySynopsis
 from skyband.frequency.items import woven
 from skyband.frequency.kernels.fsw import GroupWork
-from skyband.frequency.sketch_summary import SketchSynopsis
+from skyband.frequency.sketch_summary import SketchSummaries
+from skyband.query.frequency import HeavyHitters
 
 # How many cells a sketch needs: the fullest of them decides how good its bounds can be -----------
 #
@@ -74,13 +76,14 @@ def cells_for(distinct: int, k: int, capacity: int) -> int:
 _SIDES: tuple[Any, ...] = ("left", "right")
 
 
-class GroupedSketch(SketchSynopsis):
+class GroupedSketch(FrequencySynopsis):
     """A sketch of counters in flat arrays, which may hold many groups, and a store of their items.
 
     While panes are taken, ``row`` says which of their rows brought the item of a slot; -1 if the
     item is in the store already.
     """
 
+    exact = False
     many_groups = True
     saved_parts = (("", "store"),)
     store: RetainedRows
@@ -90,6 +93,16 @@ class GroupedSketch(SketchSynopsis):
     row: Ints
     blank: dict[str, Array]
     """The state of a group without rows."""
+
+    def __init__(self, query: HeavyHitters) -> None:
+        super().__init__(query)
+        self.summaries = SketchSummaries(self)
+        self.capacity = self.summaries.capacity
+        self.panes = query.window.panes.per_window
+
+    def prepare(self, stored: bool = False, late: bool = False, positions: bool = False) -> None:
+        if stored:
+            self.summaries.keep_no_rows()
 
     def set_blank(self, arrays: Mapping[str, Array]) -> None:
         """Start without groups, or with the single group of a query without ``by``."""
@@ -159,12 +172,40 @@ class GroupedSketch(SketchSynopsis):
         owner = (used // (self.row.size // len(self.row))).astype(np.int32)
         return self.latest.keys(hashes, owner, np.arange(len(used) + 1))
 
+    # Panes ------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _run(self, panes: Runs, work: GroupWork, due: Windows) -> Runs:
+        """Take panes, and read windows, group by group."""
+
+    @abstractmethod
+    def _read_group(self, group: int, first: int, end: int) -> Runs:
+        """The answer of a group over its live panes; ``_nothing`` if it has none."""
+
+    @abstractmethod
+    def _nothing(self) -> Runs:
+        """No answers."""
+
+    def _fold(self, panes: Runs, windows: Windows) -> Runs | None:
+        panes = self.summaries.reduced(panes)
+        self.hold(panes.group)
+        answers = self._run(panes, *self.plan(panes.group, windows))
+        self._materialise(panes, self.used)
+        if not len(windows):
+            return None
+        return answers.ordered(windows.ranks) if self.query.groups else answers
+
+    def _partial(self, first: int, end: int, group: int | None) -> Runs:
+        groups = self.known if group is None else [group] if group in self.known else []
+        answers = [self._read_group(each, first, end) for each in groups]
+        return Runs.concat([each for each in answers if len(each)] or [self._nothing()])
+
     # Items ------------------------------------------------------------------------------------
 
     def _items(self, panes: Runs, slots: Array, rows: Array) -> dict[str, Any]:
         """Items of answers, from rows just pushed or from the store of earlier calls."""
         fresh = rows >= 0
-        pushed = self.item_columns(panes, rows[fresh])
+        pushed = self.summaries.item_columns(panes, rows[fresh])
         return woven(fresh, pushed, self.store.gather(slots[~fresh]))
 
     def _materialise(self, panes: Runs, used: Array) -> None:
@@ -175,7 +216,7 @@ class GroupedSketch(SketchSynopsis):
         rows = self.row.ravel()
         fresh = used[rows[used] >= 0]
         if len(fresh):
-            self.store.put(fresh, self.item_columns(panes, rows[fresh]))
+            self.store.put(fresh, self.summaries.item_columns(panes, rows[fresh]))
         self.row[:] = -1
 
     # State ------------------------------------------------------------------------------------

@@ -7,8 +7,9 @@ columns of an item: ``estimate``, which ranks it, and the values behind it.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +21,7 @@ from skyband.frequency.kernels.measured_sums import GAIN, MEAN, RATIO, VALUE, Ru
 from skyband.query.frequency import HeavyHitters
 
 
-class Measure(Protocol):
+class Measure(ABC):
     """What items are ranked by."""
 
     sums: tuple[str, ...]
@@ -33,18 +34,23 @@ class Measure(Protocol):
     """The type of what ranks items."""
     rule: Rule
 
+    @abstractmethod
     def weights(self, weights: Array, one_each: Array) -> Mapping[str, Array]:
         """What the rows of a pane add to each column of ``sums``."""
 
     def ranked(self, part: Part) -> Part:
         """The items of answers with all columns that decide their order."""
+        return part
 
     def shown(self, estimate: Array) -> Array:
         """What ranks items, as answers show it."""
+        return estimate
 
+    @abstractmethod
     def columns(self, part: Part) -> Mapping[str, Array]:
         """The columns of an answer after those of the item, by name."""
 
+    @abstractmethod
     def fields(self) -> list[pa.Field]:
         """The same columns, by type."""
 
@@ -87,9 +93,6 @@ class Aggregate(Measure):
         first, rows = self.sums
         return {first: self._flipped(weights) if self.least else weights, rows: one_each}
 
-    def ranked(self, part: Part) -> Part:
-        return part
-
     def shown(self, estimate: Array) -> Array:
         return estimate if self.largest else self._flipped(estimate)
 
@@ -122,9 +125,6 @@ class Growth(Measure):
 
     def ranked(self, part: Part) -> Part:
         return Part(part.offsets, {**part.columns, "error": -part["count"]})
-
-    def shown(self, estimate: Array) -> Array:
-        return estimate
 
     def columns(self, part: Part) -> Mapping[str, Array]:
         count, before = part["count"], part["before"]

@@ -9,7 +9,6 @@ once, as long as the longest window needs them. For each size of window there ar
     sums                           ├───────┤  the best 100
 
 Sums are kept by code (``CodeSums``) or, for integer counts of groups, in blocks (``BlockSums``).
-What ranks items by a measure is in ``MeasuredSums``.
 """
 
 from __future__ import annotations
@@ -19,25 +18,27 @@ from typing import Any
 
 import numpy as np
 
-from skyband.arrays import Array, Ints, Mask, Saved, State, grown
+from skyband.arrays import Array, Ints, Saved, State, grown
 from skyband.contract.rows import NO_WINDOWS, Windows
 from skyband.contract.runs import Part, Runs, offsets_of, run_starts
 from skyband.data.flat_state import Form, admitted, require
+from skyband.data.keys import owned_keys
 from skyband.frequency.block_sums import BlockSums
-from skyband.frequency.items import GroupOrder, ItemCodes, ItemColumns
-from skyband.frequency.kernels.counting import grouped_keys
+from skyband.frequency.items import ItemCodes, ItemColumns
+from skyband.frequency.kernels.measured_sums import GAIN, fold_measured
 from skyband.frequency.kernels.pane_sums import (
     HEAD,
     PLACES,
+    TAIL,
     BestCodes,
     Groups,
     PaneEntries,
-    Sums,
+    Stacks,
     fold_lists,
     recount,
 )
 from skyband.frequency.listed import from_listed
-from skyband.frequency.measured_sums import MeasuredSums
+from skyband.frequency.measures import Measure
 from skyband.frequency.tape import Tape
 from skyband.kernels.arrange import counting_order
 
@@ -46,38 +47,106 @@ Answer = Callable[[Windows, Part, Array], Runs]
 
 The array has, for lists with errors, the greatest count minus ``absent`` of the other items."""
 
+Since = Callable[..., Any]
+"""The first pane that an answer over some panes reads, for those that look back further."""
+
 _STRETCH = 1 << 16
 _PANE_BITS = 40
 """Bits for the pane in a sort key of (group, pane): 2^40 panes per group are enough."""
 _NONE = np.zeros(0, np.int64)
 
 
-class CodeSums:
-    """The sums of the window of one size, by code. State: a sum per code.
+class CodeStacks:
+    """The values of each code over the panes of a window.
 
-    For floating-point numbers, also one for each code and entry of its old panes.
+    Values that cannot be subtracted have two stacks of panes; see ``kernels/pane_sums.py``.
     """
 
-    def __init__(self, k: int, dtype: np.dtype[Any], columns: int, first: int) -> None:
-        """Sums over no panes yet; ``first`` is the place of the first one in the lists."""
-        self.k = k
-        self.last = np.full(k, -1)
-        """The codes of its last answer."""
-        self.place = np.full(PLACES, first, np.int64)
-        """Its first pane, its first fresh pane and the end of its panes, in the lists."""
+    def __init__(
+        self, columns: int, dtype: np.dtype[Any], first: int, lowest: Any = 0, whole: bool = False
+    ) -> None:
+        """Over no panes yet; ``first`` is the place of the first one in the lists.
+
+        ``lowest`` is less than any first value. ``whole`` numbers are subtracted.
+        """
+        self.place, self.lowest, self.whole = np.full(PLACES, first, np.int64), lowest, whole
         self.refs = np.zeros(0, np.int32)
-        self.fresh = self.old = np.zeros((0, columns), dtype)
+        self.old = self.fresh = np.zeros((0, columns), dtype)
         self.rest = Tape({"rest": self.old})
 
     @property
     def nbytes(self) -> int:
-        arrays = (self.refs, self.fresh, self.old, self.last)
-        return sum(int(array.nbytes) for array in arrays) + self.rest.nbytes
+        return self.refs.nbytes + self.old.nbytes + self.fresh.nbytes + self.rest.nbytes
+
+    def reach(self, lists: PaneSums) -> Stacks:
+        """Room for all codes and entries of the lists."""
+        known, codes = len(self.refs), slice(lists.items.bound)
+        self.refs, self.fresh = (grown(each, codes.stop) for each in (self.refs, self.fresh))
+        self.fresh[known:, 0] = self.lowest
+        if not self.whole:
+            self.old = grown(self.old, len(self.refs))
+            self.old[known:, 0] = self.lowest
+            entered = int(lists.starts[self.place[HEAD]]) + len(self.rest)
+            more = len(lists.entries) - entered
+            self.rest.append(rest=np.zeros((more, *self.old.shape[1:]), self.old.dtype))
+        return Stacks(
+            self.place, self.old[codes], self.fresh[codes], self.refs[codes], self.rest["rest"]
+        )
+
+    def expire(self, lists: PaneSums, head: int) -> None:
+        """It has left the panes from ``head`` on that were before its first one."""
+        if not self.whole:
+            self.rest.drop(int(lists.starts[self.place[HEAD]] - lists.starts[head]))
+
+    def _check(self, lists: PaneSums, peak: bool) -> None:
+        head, tail = self.place[[HEAD, TAIL]].tolist()
+        assert 0 <= head <= tail <= len(lists.pane)
+        known, (low, high) = lists.items.bound, lists.starts[[head, tail]]
+        code, value = lists.entries["code"][low:high], lists.entries["value"][low:high]
+        assert np.array_equal(np.bincount(code, minlength=known), self.refs[:known])
+        for v in range(value.shape[1]):
+            join, none = (np.maximum, self.lowest) if peak and not v else (np.add, 0)
+            wanted = np.full(known, none, value.dtype)
+            join.at(wanted, code, value[:, v])
+            if self.whole:
+                assert np.array_equal(wanted, self.fresh[:known, v])
+            else:
+                assert np.allclose(wanted, join(self.old[:known, v], self.fresh[:known, v]))
+        assert self.whole or len(self.rest) == len(lists.entries) - low
+
+
+class CodeSums:
+    """The sums of the window of one size, or what a measure needs, by code.
+
+    State: a value per code; unless numbers are whole and added up, also one for each code and entry
+    of its old panes.
+    """
+
+    def __init__(
+        self, k: int, lists: PaneSums, first: int, measure: Measure | None, since: Since | None
+    ) -> None:
+        """Over no panes yet; ``first`` is the place of the first one in the lists."""
+        self.k, self.measure, self.since = k, measure, since
+        self.last = _NONE
+        """The codes of its last answer, if there is no measure."""
+        if measure is None:
+            whole = lists.dtype.kind == "i"
+            self.stacks = [CodeStacks(len(lists.values), lists.dtype, first, whole=whole)]
+        else:
+            lowest = measure.rule.lowest
+            self.stacks = [CodeStacks(len(measure.sums), measure.dtype, first, lowest)]
+            if measure.rule.kind >= GAIN:  # the window before matters, too
+                self.stacks.append(CodeStacks(1, measure.dtype, first, lowest))
+        self.show(k)
+
+    @property
+    def nbytes(self) -> int:
+        return self.last.nbytes + sum(each.nbytes for each in self.stacks)
 
     @property
     def head(self) -> int:
-        """The place of its first pane in the lists."""
-        return int(self.place[HEAD])
+        """The place of the first pane that it needs, in the lists."""
+        return min(int(each.place[HEAD]) for each in self.stacks)
 
     def live(self, lists: PaneSums) -> int:
         """How many items are counted, each once per group."""
@@ -85,54 +154,49 @@ class CodeSums:
 
     def show(self, k: int) -> None:
         """Answer with so many items from now on."""
-        self.k, self.last = k, np.full(k, -1)
+        self.k = k
+        if self.measure is None:
+            self.last = np.full(k, -1)
 
     def drop(self, panes: int) -> None:
         """These panes, which it has left, are no longer in the lists."""
-        self.place -= panes
+        for each in self.stacks:
+            each.place -= panes
 
-    def run(self, lists: PaneSums, windows: Windows) -> tuple[Array, ...]:
-        """Take all panes of the lists, and read windows; see ``fold_lists``."""
-        known, first, starts = lists.items.bound, self.head, lists.starts
-        low = int(starts[first])
-        self.refs, self.fresh = grown(self.refs, known), grown(self.fresh, known)
-        code, value = lists.entries["code"], lists.entries["value"]
-        if lists.dtype.kind == "f":
-            self.old = grown(self.old, known)
-            new = len(code) - low - len(self.rest)
-            self.rest.append(rest=np.zeros((new, self.old.shape[1]), lists.dtype))
-        place, starts = self.place - first, starts[first:] - low
-        best = fold_lists(
-            PaneEntries(code[low:], value[low:], self.rest["rest"], lists.pane[first:], starts),
-            place,
-            Sums(self.old[:known], self.fresh[:known], self.refs[:known]),
-            windows.first,
-            windows.end,
-            lists.groups(windows),
-            BestCodes(lists.items.order_key, self.k, lists.items.item_type.decided, self.last),
+    def run(self, lists: PaneSums, windows: Windows) -> tuple[Any, ...]:
+        """Take all panes of the lists, and read windows; see ``fold_lists``, ``fold_measured``."""
+        heads = [int(each.place[HEAD]) for each in self.stacks]
+        stacks = [each.reach(lists) for each in self.stacks]
+        entries = PaneEntries(
+            lists.entries["code"], lists.entries["value"], lists.pane, lists.starts
         )
-        if len(self.rest):
-            self.rest.drop(int(starts[place[HEAD]]))
-        self.place = place + first
-        return best[0], best[1].T, *best[2:]
+        item_type = lists.items.item_type
+        wanted = BestCodes(lists.items.order_key, self.k, item_type.decided, self.last)
+        columns: list[Any]
+        if self.measure is None:
+            code, value, group, end, per_window, rest = fold_lists(
+                entries, stacks[0], windows.first, windows.end, lists.groups(windows), wanted
+            )
+            columns = list(value.T)
+        else:
+            assert self.since is not None
+            known, compared = lists.items.bound, len(stacks) > 1
+            decides = item_type.most is None  # whether equal growth is ranked by the count
+            code, ranks, value, group, end, per_window = fold_measured(
+                entries, stacks[0], stacks[-1], self.since(windows.first, windows.end),
+                windows.first, windows.end, lists.groups(windows), wanted, self.measure.rule,
+                np.empty((known, 2 if compared and decides else 1), self.measure.scored),
+                np.empty((known, 2), self.measure.dtype),
+            )  # fmt: skip
+            columns, rest = [ranks[:, 0], *value.T], _NONE
+        for each, head in zip(self.stacks, heads, strict=True):
+            each.expire(lists, head)
+        return code, columns, group, end, per_window, rest
 
     def _check(self, lists: PaneSums) -> None:
-        head, flip, tail = self.place.tolist()
-        assert 0 <= head <= tail == len(lists.pane)
-        known, (low, old, high) = lists.items.bound, lists.starts[[head, max(head, flip), tail]]
-        code, value = lists.entries["code"], lists.entries["value"]
-        assert np.array_equal(np.bincount(code[low:high], minlength=known), self.refs[:known])
-        whole, before = np.zeros((2, known, value.shape[1]), lists.dtype)
-        np.add.at(whole, code[low:high], value[low:high])
-        np.add.at(before, code[low:old], value[low:old])
-        if not len(self.old):
-            assert np.array_equal(whole, self.fresh[:known])
-            return
-        assert np.allclose(whole, self.old[:known] + self.fresh[:known])
-        assert np.allclose(before, self.old[:known])
-        assert not self.old[:known][self.refs[:known] == 0].any()
-        assert not self.fresh[:known][self.refs[:known] == 0].any()
-        assert len(self.rest) == high - low
+        for each in self.stacks:
+            each._check(lists, self.measure is not None and self.measure.rule.peak)
+        assert self.stacks[0].place[TAIL] == len(lists.pane)
 
 
 class PaneSums:
@@ -156,22 +220,23 @@ class PaneSums:
         values: Sequence[str] = ("count",),
         scalars: Sequence[str] = (),
         answer: Answer | None = None,
-        measured: MeasuredSums | None = None,
+        measure: Measure | None = None,
+        since: Since | None = None,
     ) -> None:
         """``ks`` say how many items the windows of each size show; the first is the longest.
 
         With ``blocks``, which are for integers of groups, an item has one code in all groups;
         otherwise each group has codes of its own. ``values`` are the columns that are added up;
-        ``scalars``, of the same type, are kept for each list. ``measured``, if items are not ranked
-        by the first of the values, is a model of the sums.
+        ``scalars``, of the same type, are kept for each list. ``measure`` is what items are ranked
+        by if not by the first of the values.
         """
-        self.items, self.order = ItemCodes(item_type), GroupOrder()
+        self.items = ItemCodes(item_type)
         self.dtype, self.values, self.grouped, self.blocks = dtype, values, grouped, blocks
         self.own_codes = grouped and not blocks
         """Whether each group has codes of its own."""
         self.answer = self._counted if answer is None else answer
-        self.measured = measured
-        self.shown = values if measured is None else ("estimate", *measured.measure.values)
+        self.measure, self.since = measure, since
+        self.shown = values if measure is None else ("estimate", *measure.values)
         """The columns of answers."""
         self.group = np.zeros(0, np.int32)
         """The group of each code, if each group has codes of its own."""
@@ -187,12 +252,10 @@ class PaneSums:
         self.sums = [self._new_sums(k) for k in ks]
         self.inserts = self.removals = self.updates = 0
 
-    def _new_sums(self, k: int, first: int = 0) -> CodeSums | BlockSums | MeasuredSums:
-        if self.measured is not None:
-            return self.measured.fresh(k, first)
+    def _new_sums(self, k: int, first: int = 0) -> CodeSums | BlockSums:
         if self.blocks:
             return BlockSums(k, first)
-        return CodeSums(k, self.dtype, len(self.values), first)
+        return CodeSums(k, self, first, self.measure, self.since)
 
     def __len__(self) -> int:
         return self.sums[0].live(self)
@@ -293,7 +356,7 @@ class PaneSums:
         part = panes.parts["items"]
         hashes = self.items.item_type.hashes(part)
         if self.own_codes:
-            hashes = grouped_keys(hashes, panes.group, part.offsets)
+            hashes = owned_keys(hashes, panes.group, part.offsets)
         codes, rows, fresh = self.items.take(hashes, part)
         self.inserts += len(fresh)
         self.updates += len(codes) - len(fresh)
@@ -329,8 +392,12 @@ class PaneSums:
         return Groups(self.members, self.bounds, self.sequence(len(self.bounds) - 1, windows))
 
     def sequence(self, groups: int, windows: Windows) -> Ints:
-        """So many groups in the order of answers."""
-        return self.order.of(groups, windows.ranks) if len(windows) else _NONE
+        """So many groups in the order of answers; those without a rank come last."""
+        if not len(windows):
+            return _NONE
+        ranks = windows.ranks
+        order = np.append(np.argsort(ranks, kind="stable"), np.arange(len(ranks), groups))
+        return order[order < groups]
 
     def _expire(self) -> None:
         """Drop the panes that have left the windows of all sizes."""
@@ -349,7 +416,7 @@ class PaneSums:
 
     # Answers ----------------------------------------------------------------------------------
 
-    def _read(self, sums: CodeSums | BlockSums | MeasuredSums, windows: Windows) -> Runs | None:
+    def _read(self, sums: CodeSums | BlockSums, windows: Windows) -> Runs | None:
         code, columns, group, end, per_window, rest = sums.run(self, windows)
         if not len(windows):
             return None
@@ -366,7 +433,7 @@ class PaneSums:
 
     def partial(self, first: int, end: int, group: int | None) -> Runs:
         """The best items of each group over the live panes ``[first, end)``."""
-        if self.measured is not None:
+        if self.measure is not None:
             return self._measured(first, end, group, self.most)
         owner, part = self._between(first, end, group)
         low = run_starts(owner)
@@ -379,7 +446,7 @@ class PaneSums:
 
     def totals(self, first: int, end: int, group: int) -> Part:
         """The counts of all items of a group over the live panes ``[first, end)``, in any order."""
-        if self.measured is not None:
+        if self.measure is not None:
             return self._measured(first, end, group, max(self.items.bound, 1)).parts["items"]
         _, part = self._between(first, end, group)
         return self.items.summed(part["code"], part["value"][:, 0])
@@ -417,7 +484,7 @@ class PaneSums:
 
     def _counted(self, windows: Windows, part: Part, rest: Array) -> Runs:
         assert windows.group is not None
-        part = part if self.measured is None else self.measured.measure.ranked(part)
+        part = part if self.measure is None else self.measure.ranked(part)
         best = self.items.item_type.ranked(part, self.most)
         return Runs(windows.number, windows.group, {"items": best})
 
@@ -498,7 +565,8 @@ class OwnWindows(PaneSums):
         scalars = {name: self.runs[name][order] for name in self.scalars}
         lists = Runs(self.pane[order], owner[order], {"items": self._lists.take(order)}, scalars)
         answers = self._recounted(windows, lists)
-        live = self._needed(lists, windows[0])
+        # Until a group's next window, the panes of its last one may be read again.
+        live = lists.stamp >= windows[0].needed_from(lists.group)
         self.removals += self.items.drop(lists.take(~live).parts["items"]["code"])
         self._hold(lists.take(live))
         return answers
@@ -534,14 +602,6 @@ class OwnWindows(PaneSums):
             answers.append(self._best(own, some.offsets[1:], some["code"], some["value"].T, left))
             start += len(own)
         return answers
-
-    def _needed(self, lists: Runs, longest: Windows) -> Mask:
-        """Until a group's next window, the panes of its last one may be read again."""
-        assert longest.group is not None
-        groups = longest.group
-        needed = np.zeros(int(max(lists.group.max(initial=0), groups.max())) + 1, np.int64)
-        np.maximum.at(needed, groups, longest.first)
-        return lists.stamp >= needed[lists.group]
 
     def _inside(self, first: int, end: int) -> Ints:
         return np.flatnonzero((self.pane >= first) & (self.pane < end))

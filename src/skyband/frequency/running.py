@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
-from skyband.arrays import Array, Hashes, Ints, Mask
+from skyband.arrays import Array, Hashes, Ints
 from skyband.contract.accumulated import PARTS, Accumulated
 from skyband.contract.rows import Rows
 from skyband.contract.runs import Part, Runs, expand, offsets_of, pick
-from skyband.data.keys import hash_kept
+from skyband.data.keys import best_of_each
 from skyband.frequency.base import FrequencySynopsis
 from skyband.frequency.kernels.counting import count_runs
 from skyband.frequency.weights import too_heavy
@@ -45,7 +43,7 @@ class RunningCounts(Accumulated, FrequencySynopsis):
     """
 
     timed = False
-    """Whether an item's latest row comes first when items are counted."""
+    """Whether an item has the time, and the kept columns, of its latest row."""
 
     def __init__(self, query: HeavyHitters) -> None:
         super().__init__(query)
@@ -58,14 +56,12 @@ class RunningCounts(Accumulated, FrequencySynopsis):
 
     def summarise(self, rows: Rows) -> Runs:
         weights, total = self.weighed(rows)
-        hashes, order = self.hashed(rows), np.arange(len(rows))
+        hashes = frozen(self.hashed(rows))
+        first, counts, offsets = count_runs(hashes, False, frozen(weights), rows.offsets)
         if self.timed:
             kept = [rows.arrow(name) for name in self.query.keep]
-            order = _latest_first(rows.tie, rows.offsets, kept)
-            hashes, weights = hashes[order], weights[order] if len(weights) else weights
-        first, counts, offsets = count_runs(frozen(hashes), False, frozen(weights), rows.offsets)
+            first, _ = best_of_each(hashes, (rows.tie, rows.tie), kept, rows.offsets)
         columns: dict[str, Any] = {"hash": hashes[first]}
-        first = order[first]
         columns |= {f"item:{name}": rows.take(name, first) for name in self.items}
         columns |= {"count": counts, "error": np.zeros(len(counts), self.dtype)}
         columns |= self.more_of(rows, first)
@@ -88,8 +84,11 @@ class RunningCounts(Accumulated, FrequencySynopsis):
         """The base of each united run, and what to multiply the counts of each run by."""
         return runs.scalars["base"][starts], None
 
-    def _merged(self, runs: Runs) -> Runs:
-        """One summary for each repeated run: counts add up; an absent item may weigh the floor."""
+    def _merged(self, runs: Runs, latest_first: bool = False) -> Runs:
+        """One summary for each repeated run: counts add up; an absent item may weigh the floor.
+
+        With ``latest_first``, each of several runs is later than the next one.
+        """
         starts = np.flatnonzero(~runs.repeats)
         base, scale = self.scaled(runs, starts)
         part, floor = runs.parts["items"], runs.scalars["floor"]
@@ -103,15 +102,15 @@ class RunningCounts(Accumulated, FrequencySynopsis):
             error = error * np.repeat(scale, part.lengths)
         united, floor = runs.united(), np.add.reduceat(floor, starts) if len(starts) else floor
         whole = united.parts["items"]
-        hashes, order = part["hash"], None
-        if self.timed and (order := _resorted(part, runs.repeats, whole.offsets)) is not None:
-            hashes, count, error = hashes[order], count[order], error[order]
-        cut = frozen(hashes), False
+        cut = frozen(part["hash"]), False
         first, counts, offsets = count_runs(*cut, frozen(count), whole.offsets)
         errors = np.zeros(len(counts), self.dtype)
         if error.any():
             errors = count_runs(*cut, frozen(error), whole.offsets)[1]
-        first = first if order is None else order[first]
+        if self.timed and len(united) < len(runs) and not latest_first and len(part):
+            times = part["seen"], part["seen"]
+            kept = [column for name, column in part.columns.items() if name.startswith("keep:")]
+            first, _ = best_of_each(part["hash"], times, kept, whole.offsets)
         columns = {
             n: pick(c, first) for n, c in part.columns.items() if n not in ("count", "error")
         }
@@ -158,7 +157,7 @@ class RunningCounts(Accumulated, FrequencySynopsis):
         mine = np.isin(self.kept.group, fresh.group)
         known = self.before(self.kept.take(mine), int(pane.stamp[0]))
         fresh = self.returned(fresh, known)
-        merged = self._bounded(self._merged(Runs.concat([fresh, known]).ordered()))
+        merged = self._bounded(self._merged(Runs.concat([fresh, known]).ordered(), True))
         self.kept = Runs.concat([self.kept.take(~mine), merged]).ordered()
         self.touch(pane)
 
@@ -272,38 +271,3 @@ def only(part: Part, rows: Any) -> Part:
     """Only some rows of each run."""
     places = np.flatnonzero(rows)
     return part.rows(places, np.searchsorted(places, part.offsets))
-
-
-def _latest_first(times: Ints, offsets: Ints, kept: Sequence[pa.Array] = ()) -> Ints:
-    """Positions of rows in the order of runs and, within a run, from the latest row back.
-
-    Of rows of the same time, the one whose ``kept`` columns have the smaller hash is first.
-    """
-    lengths = np.diff(offsets)
-    if len(kept):
-        return np.lexsort((hash_kept(kept), ~times, np.repeat(np.arange(len(lengths)), lengths)))
-    ascending: Mask = times[1:] >= times[:-1]
-    ascending[offsets[1:-1] - 1] = True
-    if ascending.all():
-        return np.asarray(
-            np.repeat(offsets[:-1] + offsets[1:] - 1, lengths) - np.arange(len(times))
-        )
-    return np.lexsort((~times, np.repeat(np.arange(len(lengths)), lengths)))
-
-
-def _resorted(part: Part, repeats: Mask, offsets: Ints) -> Ints | None:
-    """An order in which an item's latest row is first in each united run; None if it is already.
-
-    An item occurs once in a run, so this holds if each run is later than the next one.
-    """
-    seen, some = part["seen"], part.lengths > 0
-    kept = [column for name, column in part.columns.items() if name.startswith("keep:")]
-    if kept and repeats.any() and len(seen):
-        return _latest_first(seen, offsets, kept)
-    if not repeats.any() or not len(seen):
-        return None
-    starts = part.offsets[:-1][some]
-    least, most = np.minimum.reduceat(seen, starts), np.maximum.reduceat(seen, starts)
-    if not (repeats[some][1:] & (most[1:] > least[:-1])).any():
-        return None
-    return np.lexsort((~seen, np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))))

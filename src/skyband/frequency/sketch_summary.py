@@ -19,7 +19,7 @@ docs/internals/decisions/0009 gives the reasons.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -30,14 +30,16 @@ from skyband.contract.runs import Part, Runs, expand, offsets_of, pick
 from skyband.data.columns import plain, take
 from skyband.data.keys import owned_keys
 from skyband.errors import QueryError
-from skyband.frequency.base import ONE_EACH, FrequencySynopsis
 from skyband.frequency.items import woven
 from skyband.frequency.kernels.counting import count_runs
 from skyband.frequency.kernels.item_heap import PaneItems
+from skyband.frequency.weights import ONE_EACH
 from skyband.kernels.borrow import frozen
 from skyband.kernels.hashing import hash_int64
 from skyband.query.checks import count
-from skyband.query.frequency import HeavyHitters
+
+if TYPE_CHECKING:
+    from skyband.frequency.base import FrequencySynopsis
 
 _NO_HASHES = np.zeros(0, np.uint64)
 _MOST_PANES = 10_000
@@ -47,32 +49,30 @@ _STORED = 2
 what Space-Saving itself may err."""
 
 
-class SketchSynopsis(FrequencySynopsis):
-    """What sketches share: their sizes and their summaries."""
+class SketchSummaries:
+    """The summaries of a sketch, and what its kernels read of them."""
 
-    exact = False
-
-    def __init__(self, query: HeavyHitters) -> None:
+    def __init__(self, owner: FrequencySynopsis) -> None:
+        """For a sketch, whose columns may not be known yet."""
+        self.owner, query = owner, owner.query
         panes = query.window.panes.per_window
         if panes > _MOST_PANES:
             raise QueryError(
                 f"the window has {panes:,} panes, but a sketch keeps state for each pane and "
                 f"allows at most {_MOST_PANES:,}; use a longer slide, or algorithm='exact'"
             )
-        super().__init__(query)
-        self.panes = panes
         few = max(4 * query.k, 16) if query.groups else max(20 * query.k, 1000)
         self.capacity = query.capacity or few
         self._keep(max(_RAW_ROWS, 16 * self.capacity))
 
-    def prepare(self, stored: bool = False, late: bool = False, positions: bool = False) -> None:
-        if stored:
-            self._keep(2 * _STORED * self.capacity)
-            self.raw_rows = 0
+    def keep_no_rows(self) -> None:
+        """Keep only what is counted of them from now on."""
+        self._keep(2 * _STORED * self.capacity)
+        self.raw_rows = 0
 
     def _keep(self, usual: int) -> None:
         """Keep so many rows of a pane, unless the query says how many, and half as many items."""
-        raw = self.query.options.get("raw_rows", usual)
+        raw = self.owner.query.options.get("raw_rows", usual)
         count("options['raw_rows']", raw)
         self.raw_rows = int(raw)
         self.most_known = max(self.raw_rows // 2, self.capacity + 1)
@@ -81,19 +81,20 @@ class SketchSynopsis(FrequencySynopsis):
 
     # Rows -------------------------------------------------------------------------------------
 
-    def _summarise(self, rows: Rows) -> Runs:
-        weights, total = self.weighed(rows)
-        columns: dict[str, Any] = {} if self.item_type.raw else {"hash": self.hashed(rows)}
+    def summarise(self, rows: Rows) -> Runs:
+        owner = self.owner
+        weights, total = owner.weighed(rows)
+        columns: dict[str, Any] = {} if owner.item_type.raw else {"hash": owner.hashed(rows)}
         if total is not None:
             columns["weight"] = weights
-        columns |= {f"item:{name}": self._as_bound(rows.arrow(name), name) for name in self.items}
+        columns |= {f"item:{name}": self._as_bound(rows.arrow(name), name) for name in owner.items}
         part = Part(rows.offsets, columns)
         runs = rows.runs({"rows": part} if self.raw_rows else {"known": self._counted(part)}, total)
-        return self._cut(runs.with_scalars(missing=np.zeros(len(runs), self.dtype)))
+        return self._cut(runs.with_scalars(missing=np.zeros(len(runs), owner.dtype)))
 
     def _as_bound(self, column: pa.Array, name: str) -> pa.Array:
         """Cast a column to the type that the source had first, so that batches can be joined."""
-        kind = self.schema.field(name).type
+        kind = self.owner.schema.field(name).type
         if column.type == kind:
             return column
         column = plain(column)
@@ -101,7 +102,7 @@ class SketchSynopsis(FrequencySynopsis):
             column = column.dictionary_encode()  # a cast alone encodes only text
         return column if column.type == kind else column.cast(kind)
 
-    def _combine(self, runs: Runs) -> Runs:
+    def combine(self, runs: Runs) -> Runs:
         return self.reduced(self._merged(runs))
 
     def _merged(self, runs: Runs) -> Runs:
@@ -140,7 +141,7 @@ class SketchSynopsis(FrequencySynopsis):
         known = known.rows(heavy, np.searchsorted(heavy, known.offsets))
         return runs.with_parts(known=known).with_scalars(missing=missing)
 
-    def _bounded_kept(self, runs: Runs) -> Runs:
+    def bounded_kept(self, runs: Runs) -> Runs:
         """Drop the kept rows of items that were cut off, once there are too many."""
         kept = runs.parts["kept"]
         if kept.lengths.max(initial=0) <= self.raw_rows + self.most_known:
@@ -148,7 +149,7 @@ class SketchSynopsis(FrequencySynopsis):
         keys = [
             owned_keys(hashes, np.arange(len(runs)), part.offsets)
             for part in (kept, runs.part("rows"), runs.part("known"))
-            if len(hashes := self._hashes(part, 0, len(part)))
+            if len(hashes := self._hashes(part))
         ]
         mine = np.flatnonzero(np.isin(keys[0], np.concatenate(keys[1:]), kind="sort"))
         return runs.with_parts(kept=kept.rows(mine, np.searchsorted(mine, kept.offsets)))
@@ -172,40 +173,40 @@ class SketchSynopsis(FrequencySynopsis):
         With ``raw``, items of rows that are 64-bit integers are passed on without hashing.
         """
         rows, known = runs.part("rows"), runs.part("known")
-        weighted = self.query.weight is not None and len(rows)
+        weighted = self.owner.query.weight is not None and len(rows)
         some = len(known) > 0
         return PaneItems(
             stamp=frozen(runs.stamp),
-            keys=frozen(self._hashes(rows, 0, len(rows), raw)),
-            weights=frozen(rows["weight"] if weighted else np.zeros(0, self.dtype)),
+            keys=frozen(self._hashes(rows, raw)),
+            weights=frozen(rows["weight"] if weighted else np.zeros(0, self.owner.dtype)),
             offsets=frozen(rows.offsets),
             known=frozen(known["hash"] if some else _NO_HASHES),
-            counts=frozen(known["count"] if some else np.zeros(0, self.dtype)),
-            errors=frozen(known["error"] if some else np.zeros(0, self.dtype)),
+            counts=frozen(known["count"] if some else np.zeros(0, self.owner.dtype)),
+            errors=frozen(known["error"] if some else np.zeros(0, self.owner.dtype)),
             known_offsets=frozen(known.offsets),
-            missing=frozen(runs.scalars["missing"].astype(self.dtype, copy=False)),
+            missing=frozen(runs.scalars["missing"].astype(self.owner.dtype, copy=False)),
         )
 
-    def _hashes(self, rows: Part, start: int, stop: int, raw: bool = False) -> Array:
-        """Hashes of some rows; with ``raw``, 64-bit integers stay as they are."""
-        if stop == start:
+    def _hashes(self, rows: Part, raw: bool = False) -> Array:
+        """Hashes of rows; with ``raw``, 64-bit integers stay as they are."""
+        if not len(rows):
             return _NO_HASHES
         if "hash" in rows.columns:
-            return np.asarray(rows["hash"][start:stop])
-        values = self.item_type.integers(rows)[start:stop]
+            return np.asarray(rows["hash"])
+        values = self.owner.item_type.integers(rows)
         return values if raw else hash_int64(values.view(np.int64))
 
     def _counted(self, rows: Part) -> Part:
         """The rows of each run counted by item, in order of first appearance."""
         weights = rows["weight"] if "weight" in rows.columns else ONE_EACH
-        hashes = frozen(self._hashes(rows, 0, len(rows)))
+        hashes = frozen(self._hashes(rows))
         first, counts, offsets = count_runs(hashes, False, frozen(weights), rows.offsets)
         columns: dict[str, Any] = {
             "hash": hashes[first],
-            "count": counts.astype(self.dtype, copy=False),
-            "error": np.zeros(len(first), self.dtype),
+            "count": counts.astype(self.owner.dtype, copy=False),
+            "error": np.zeros(len(first), self.owner.dtype),
         }
-        columns |= {name: take(rows[name], first) for name in self.item_type.columns}
+        columns |= {name: take(rows[name], first) for name in self.owner.item_type.columns}
         return Part(offsets, columns)
 
     def item_columns(self, runs: Runs, rows: Ints) -> dict[str, pa.Array]:
@@ -218,9 +219,9 @@ class SketchSynopsis(FrequencySynopsis):
     def _items_at(self, part: Part, rows: Ints) -> dict[str, pa.Array]:
         """Item columns of these rows of a part."""
         if not len(rows):
-            kinds = zip(self.item_type.columns, self.item_type.types, strict=True)
+            kinds = zip(self.owner.item_type.columns, self.owner.item_type.types, strict=True)
             return {name: plain(pa.array([], kind)) for name, kind in kinds}
-        return {name: plain(take(part[name], rows)) for name in self.item_type.columns}
+        return {name: plain(take(part[name], rows)) for name in self.owner.item_type.columns}
 
 
 def _split(part: Part, lengths: Ints) -> tuple[Part, Part]:

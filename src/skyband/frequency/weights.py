@@ -17,6 +17,8 @@ from skyband.frequency.kernels.counting import count_runs
 from skyband.kernels.borrow import frozen
 from skyband.query.frequency import HeavyHitters
 
+ONE_EACH = frozen(np.zeros(0, np.int64))
+"""Stands for the weights of rows that count one each."""
 MOST_WEIGHT = 2**63 - 1
 """The most that a window may weigh in whole numbers; no estimate of a sketch is greater."""
 

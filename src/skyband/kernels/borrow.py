@@ -5,8 +5,6 @@ about 100 ns for that alone. A borrowed array has no owner: nothing is counted, 
 alive. So borrow the arguments of a kernel at its top, only if Python calls it, and never return a
 borrowed array. An array made in a kernel is freed after the last use of its name; if it is
 borrowed, the kernel must return the original.
-
-With ``touch``, a kernel that jumps about in memory asks for data some steps before it needs them.
 """
 
 from __future__ import annotations
@@ -41,10 +39,6 @@ def _same(array: NDArray[Item]) -> NDArray[Item]:
     return array
 
 
-def _not_touched(array: NDArray[Item], at: int) -> None:
-    """Bring the item (the row) at a place, which need not exist, into the cache; or do nothing."""
-
-
 def _assigned(target: Any, source: Any, rows: int) -> None:
     """Copy the first rows (or items) of one array into another of the same type.
 
@@ -57,13 +51,12 @@ def _assigned(target: Any, source: Any, rows: int) -> None:
 _config: Any = numba.config
 if _config.DISABLE_JIT:
     borrowed: Any = _same
-    touch: Any = _not_touched
     copy_rows: Any = _assigned
 elif PLAIN:
-    borrowed, touch, copy_rows = (numba.njit(each) for each in (_same, _not_touched, _assigned))
+    borrowed, copy_rows = numba.njit(_same), numba.njit(_assigned)
 else:
-    from skyband.kernels.compiler import copied, ownerless, prefetch
+    from skyband.kernels.compiler import copied, ownerless
 
-    borrowed, touch, copy_rows = (intrinsic(each) for each in (ownerless, prefetch, copied))
+    borrowed, copy_rows = intrinsic(ownerless), intrinsic(copied)
     # For kernels that are interpreted at first.
-    borrowed.plain, touch.plain, copy_rows.plain = _same, _not_touched, _assigned
+    borrowed.plain, copy_rows.plain = _same, _assigned

@@ -24,7 +24,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import llvmlite  # type: ignore[import-untyped]
 import numba
@@ -32,13 +32,13 @@ from llvmlite import ir
 from numba import _dynfunc
 from numba.core import caching, codegen, compiler, types
 from numba.core import cgutils as _cgutils
-from numba.core.compiler import CompilerBase, DefaultPassBuilder, Flags, _LowerResult
-from numba.core.compiler_machinery import PassManager, register_pass
+from numba.core.compiler import Compiler, Flags, _LowerResult
+from numba.core.compiler_machinery import register_pass
 from numba.core.pythonapi import _boxers
 from numba.core.registry import CPUDispatcher
 from numba.core.runtime import rtsys
 from numba.core.serialize import dumps
-from numba.core.typed_passes import NativeLowering, NopythonRewrites
+from numba.core.typed_passes import NativeLowering
 from numba.np import arrayobj as _arrayobj
 from numba.np import numpy_support
 
@@ -154,22 +154,6 @@ class _Flags(Flags):
         return _SHARED
 
 
-@register_pass(mutates_CFG=True, analysis_only=False)
-class _ArrayExpressions(NopythonRewrites):
-    """Fuse operations on whole arrays, in the few kernels that have them."""
-
-    _name = "nopython_rewrites"
-
-    def run_pass(self, state: Any) -> bool:
-        operations = {"binop", "inplace_binop", "unary", "call"}
-        return any(
-            getattr(expression, "op", None) in operations
-            and isinstance(signature.return_type, types.Array)
-            for expression, signature in state.calltypes.items()
-            if signature is not None
-        ) and super().run_pass(state)
-
-
 def _array_object(kind: Any, array: Any, c: Any) -> Any:
     """Make the Python object of an array that a kernel returns, without running any Python.
 
@@ -211,10 +195,8 @@ def _named_tuple_object(kind: Any, value: Any, c: Any) -> Any:
     return made
 
 
-class _Compiler(CompilerBase):
+class _Compiler(Compiler):
     """Numba's compiler, which says that it is at work."""
-
-    replaced: ClassVar[dict[Any, Any]] = {NopythonRewrites: _ArrayExpressions}
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
@@ -224,14 +206,6 @@ class _Compiler(CompilerBase):
         _boxers.functions[types.Array] = _array_object
         for named in (types.NamedTuple, types.NamedUniTuple):
             _boxers.functions[named] = _named_tuple_object
-
-    def define_pipelines(self) -> list[Any]:
-        """The steps of a compilation."""
-        steps = PassManager("nopython")
-        for step, name in DefaultPassBuilder.define_nopython_pipeline(self.state).passes:
-            steps.add_pass(self.replaced.get(step, step), name)
-        steps.finalize()
-        return [steps]
 
 
 class _Linkable(codegen.JITCodeLibrary):
@@ -273,7 +247,13 @@ class _Translation(NativeLowering):
 class _Translator(_Compiler):
     """The compiler of functions that only other kernels call."""
 
-    replaced: ClassVar[dict[Any, Any]] = _Compiler.replaced | {NativeLowering: _Translation}
+    def define_pipelines(self) -> list[Any]:
+        """The steps of a compilation."""
+        (steps,) = super().define_pipelines()
+        steps.passes = [
+            (_Translation if step is NativeLowering else step, name) for step, name in steps.passes
+        ]
+        return [steps]
 
 
 @contextmanager
@@ -310,7 +290,7 @@ def _signals_wait() -> Iterator[None]:
 class Entry(CPUDispatcher):
     """A compiled function that Python may call."""
 
-    _steps: type[CompilerBase] = _Compiler
+    _steps: type[Compiler] = _Compiler
 
     def __init__(self, py_func: Any, locals: Any = None, targetoptions: Any = None) -> None:  # noqa: A002
         super().__init__(py_func, locals, targetoptions, pipeline_class=self._steps)
@@ -363,25 +343,6 @@ def ownerless(_context: Any, array: Any) -> Any:
         return view._getvalue()  # noqa: SLF001 - numba's own way to build a value
 
     return array(array), generate
-
-
-def prefetch(_context: Any, array: Any, at: Any) -> Any:
-    """Ask the processor for an item of an array before it is needed."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        view = arrayobj.make_array(signature.args[0])(context, builder, arguments[0])
-        place = context.cast(builder, arguments[1], signature.args[1], types.intp)
-        step = cgutils.unpack_tuple(builder, view.strides)[0]
-        address = builder.add(builder.ptrtoint(view.data, place.type), builder.mul(place, step))
-        pointer = builder.inttoptr(address, cgutils.voidptr_t)
-        number = ir.IntType(32)
-        kind = ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t, number, number, number])
-        prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-        # To be read, and kept in all levels of the data cache.
-        builder.call(prefetch, [pointer, number(0), number(3), number(1)])
-        return context.get_dummy_value()
-
-    return types.void(array, at), generate
 
 
 def copied(_context: Any, target: Any, source: Any, rows: Any) -> Any:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from skyband.arrays import Codes, Floats, Hashes, Ints
+from skyband.kernels.borrow import frozen
 from skyband.kernels.jit import jit
 from skyband.kernels.patient import kernel, kernel_of
 from skyband.kernels.strings import Bytes, Offsets, Words, bytes_and_words
@@ -33,9 +34,6 @@ _ONE = np.uint64(1)
 _3, _27, _30, _31, _33, _37 = (np.uint64(n) for n in (3, 27, 30, 31, 33, 37))
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 _BITS = np.uint64(64)
-_MINUS_ZERO = np.uint64(0x8000000000000000)
-_INFINITY = np.uint64(0x7FF0000000000000)
-_NAN = np.uint64(0x7FF8000000000000)
 
 
 @jit
@@ -75,26 +73,9 @@ def _hash_words(bits: Hashes) -> Hashes:
 
 def hash_float64(values: Floats) -> Hashes:
     """Hashes of floats: both zeros have the same hash, and so have all NaNs."""
-    return _hash_floats(values.view(np.uint64))
-
-
-def _mixed_floats(bits: Hashes) -> Hashes:
-    bits = np.where(bits == _MINUS_ZERO, np.uint64(0), bits)
-    hashes: Hashes = plain_mix(np.where(bits & ~_MINUS_ZERO > _INFINITY, _NAN, bits))
-    return hashes
-
-
-@kernel_of(stand_in=_mixed_floats)
-def _hash_floats(bits: Hashes) -> Hashes:
-    out = np.empty(len(bits), np.uint64)
-    for i in range(len(bits)):
-        x = bits[i]
-        if x == _MINUS_ZERO:
-            x = np.uint64(0)
-        elif x & ~_MINUS_ZERO > _INFINITY:
-            x = _NAN
-        out[i] = mix(x)
-    return out
+    with np.errstate(invalid="ignore"):
+        alike = np.where(np.isnan(values), np.nan, values + 0.0)
+    return _hash_words(frozen(alike).view(np.uint64))
 
 
 @kernel
@@ -155,19 +136,11 @@ def combine_hashes(into: Hashes, other: Hashes) -> None:
         into[i] = mix(into[i] * _ROUND + other[i])
 
 
-def _marked(hashes: Hashes, bitmap: Bytes, offset: int) -> None:
+def mark_nulls(hashes: Hashes, bitmap: Bytes, offset: int) -> None:
+    """Give rows whose validity bit is unset the hash of null."""
     first, end = offset >> 3, (offset + len(hashes) + 7) >> 3
     valid = np.unpackbits(bitmap[first:end], bitorder="little")[offset & 7 :][: len(hashes)]
     hashes[valid == 0] = NULL_HASH
-
-
-@kernel_of(stand_in=_marked)
-def mark_nulls(hashes: Hashes, bitmap: Bytes, offset: int) -> None:
-    """Give rows whose validity bit is unset the hash of null."""
-    for i in range(len(hashes)):
-        bit = i + offset
-        if (bitmap[bit >> 3] >> (bit & 7)) & 1 == 0:
-            hashes[i] = NULL_HASH
 
 
 # The table: `keys` and `codes` of 2^b slots, probed one slot after the other. A key's home is its

@@ -78,21 +78,6 @@ def place_spans(slots: Ints, size: Ints, at: int, spans: Ints) -> int:
 
 
 @kernel
-def read_spans(
-    slots: Ints, spans: Ints, begin: Ints, size: Ints, offsets: Ints,
-) -> None:  # fmt: skip
-    """Begin and size of the spans in `slots`, and their offsets once they are copied in order."""
-    at = 0
-    offsets[0] = 0
-    for i in range(len(slots)):
-        slot = slots[i]
-        begin[i] = spans[slot, 0]
-        size[i] = spans[slot, 1]
-        at += size[i]
-        offsets[i + 1] = at
-
-
-@kernel
 def common_prefix(offsets: Offsets, data: Bytes, prefix: Bytes) -> int:
     """How many bytes of a prefix all strings begin with."""
     common = len(prefix)

@@ -167,7 +167,7 @@ class TopKSynopsis(Synopsis[TopK]):
     def finish(self, partials: Sequence[Runs]) -> Runs:
         runs = Runs.concat(partials)
         if len(partials) > 1:
-            runs = runs.ordered().united()
+            runs = runs.ordered().united(np.maximum.reduceat)
             part = runs.parts["rows"].resorted(np.arange(len(runs)), self._order)
             if self.most is None:
                 part = part.first_rows(self.query.k)
@@ -176,7 +176,7 @@ class TopKSynopsis(Synopsis[TopK]):
             runs = runs.with_parts(rows=part)
         part = runs.parts["rows"]
         scalars = {} if self.most is None else {"bound:cut": part.sums(MORE)}
-        columns = {field.name: self._shown(part, field) for field in self.output()}
+        columns = {field.name: self._shown(runs, field) for field in self.output()}
         return Runs(runs.stamp, runs.group, {"rows": Part(part.offsets, columns)}, scalars)
 
     @property
@@ -184,8 +184,9 @@ class TopKSynopsis(Synopsis[TopK]):
         """An answer without rows leaves none out."""
         return {} if self.most is None else {"cut": 0}
 
-    def _shown(self, part: Part, field: pa.Field) -> pa.Array:
-        query = self.query
+    def _shown(self, runs: Runs, field: pa.Field) -> pa.Array:
+        """A column of answers."""
+        part, query = runs.parts["rows"], self.query
         if field.name == query.score:
             return scores_of(part["key"], field.type, query.largest)
         if f"shown:{field.name}" in part.columns:

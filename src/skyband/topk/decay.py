@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -147,20 +146,12 @@ class DecayedRows(Accumulated, TopKSynopsis):
 
     # Answers ----------------------------------------------------------------------------------
 
-    def finish(self, partials: Sequence[Runs]) -> Runs:
-        runs = Runs.concat(partials)
-        if len(partials) > 1:
-            runs = runs.ordered().united(np.maximum.reduceat)
-            part = runs.parts["rows"].resorted(np.arange(len(runs)), self._order)
-            runs = runs.with_parts(rows=part.first_rows(self.query.k))
+    def _shown(self, runs: Runs, field: pa.Field) -> pa.Array:
+        if field.name != "decayed":
+            return super()._shown(runs, field)
         part = runs.parts["rows"]
         ends = self.decay.panes.pane_start(np.repeat(runs.scalars["end"], part.lengths))
-        shown = pa.array(self.decay.decayed(self._scores(part), part["tie"], ends))
-        columns = {
-            field.name: shown if field.name == "decayed" else self._shown(part, field)
-            for field in self.output()
-        }
-        return Runs(runs.stamp, runs.group, {"rows": Part(part.offsets, columns)})
+        return pa.array(self.decay.decayed(self._scores(part), part["tie"], ends))
 
 
 def _below_zero(batch: pa.RecordBatch, name: str) -> Mask | None:

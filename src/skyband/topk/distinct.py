@@ -14,26 +14,11 @@ import numpy as np
 import pyarrow as pa
 
 from skyband.arrays import Hashes, Ints
-from skyband.contract.rows import Rows, Windows
+from skyband.contract.rows import Rows
 from skyband.contract.runs import Part, Runs
 from skyband.data.keys import best_of_each, hash_array, shards_of
 from skyband.data.order import id_ranks, scores_of, sortable
-from skyband.kernels.borrow import frozen
 from skyband.topk.base import TopKSynopsis
-from skyband.topk.kernels.distinct import GroupWindows
-
-_NONE = np.zeros(0, np.int64)
-
-
-def group_windows(windows: Windows, groups: int) -> tuple[GroupWindows, Ints]:
-    """Windows as kernels take them, and their numbers."""
-    first, end, number = windows.first, windows.end, windows.number
-    if windows.group is None:
-        return GroupWindows(frozen(first), frozen(end), frozen(_NONE), True), number
-    order = np.lexsort((number, windows.group))
-    cuts = np.searchsorted(windows.group[order], np.arange(groups + 1))
-    due = GroupWindows(frozen(first[order]), frozen(end[order]), frozen(cuts), False)
-    return due, number[order]
 
 
 class DistinctTopK(TopKSynopsis):
@@ -99,6 +84,7 @@ class DistinctTopK(TopKSynopsis):
         """One row per id of each run, in runs that were joined."""
         if not len(part):
             return part
-        kept = (part[f"shown:{name}"] for name in self.query.keep)
+        names = (f"shown:{name}" for name in self.query.keep)  # positions do not depend on them
+        kept = (part[name] for name in names if name in part.columns)
         keys = self._rule(part["key"], part["tie"])
         return part.rows(*best_of_each(part["hash"], keys, kept, part.offsets))

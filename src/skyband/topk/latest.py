@@ -18,7 +18,8 @@ from skyband.data.retained_rows import RetainedRows
 from skyband.kernels.borrow import frozen
 from skyband.kernels.select import select_runs
 from skyband.query.topk import TopK
-from skyband.topk.distinct import DistinctTopK, group_windows
+from skyband.topk.bands import group_windows
+from skyband.topk.distinct import DistinctTopK
 from skyband.topk.kernels.latest import fold_latest
 
 _GONE = np.iinfo(np.int64).min
@@ -169,14 +170,7 @@ class LatestTopK(DistinctTopK):
     def _expire(self, windows: Windows) -> None:
         known = self.index.bound
         pane = self.pane[:known]
-        if windows.group is None:
-            old = pane < windows.first[-1]
-        else:
-            owner = self.group[:known]
-            most = int(max(owner.max(initial=0), windows.group.max()))
-            needed = np.full(most + 1, _GONE)
-            np.maximum.at(needed, windows.group, windows.first)
-            old = pane < needed[owner]
+        old = pane < windows.needed_from(self.group[:known])
         gone = np.flatnonzero(old & (pane != _GONE))
         self.index.release(gone)
         self.pane[gone] = _GONE

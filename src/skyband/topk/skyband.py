@@ -9,20 +9,20 @@ import numpy as np
 
 from skyband.arrays import Codes, Ints, Saved, State, copied
 from skyband.contract.rows import Windows
-from skyband.contract.runs import Part, Runs, expand
+from skyband.contract.runs import Part, Runs, expand, offsets_of
 from skyband.contract.tumbling import Tumbling
 from skyband.data.flat_state import Form, admitted, require
 from skyband.kernels.borrow import frozen
+from skyband.kernels.sorting import sort_runs
 from skyband.query.topk import TopK
 from skyband.topk.base import TopKSynopsis
 from skyband.topk.kernels import skyband as kernel
-from skyband.topk.kernels.skyband import BASE, CAP, PANE, sorted_runs
+from skyband.topk.kernels.skyband import BASE, CAP, PANE
 from skyband.topk.payload import Payload
 from skyband.topk.pruner import BatchPruner
 
 _NONE = np.zeros(0, np.int64)
 _ONE = np.zeros(1, np.int32)
-_MOST_TO_INSERT = 64  # the greatest k for which panes are sorted by insertion
 
 
 class SkybandTopK(TopKSynopsis):
@@ -56,8 +56,8 @@ class SkybandTopK(TopKSynopsis):
 
     def start(self) -> None:
         self.payload = self._new_payload()
-        one = self.query.window.panes.per_window == 1 and self.query.k <= _MOST_TO_INSERT
-        self.alone = Tumbling(self._sorted) if one and not self.counting else None
+        one = self.query.window.panes.per_window == 1 and not self.counting
+        self.alone = Tumbling(self._sorted) if one else None
 
     def serve(self, queries: Sequence[TopK]) -> None:
         self.served = tuple(queries)
@@ -76,17 +76,15 @@ class SkybandTopK(TopKSynopsis):
         merged, of = Windows.merged(windows)
         ranks = merged.ranks
         order = np.argsort(ranks).astype(np.int32) if len(ranks) > 1 else _ONE
-        readers = None
+        groups, own = (order, False) if merged.group is None else (merged.group, True)
+        oldest = most = None
         if len(windows) > 1 or self.served[0].k < self.query.k:
             oldest = merged.end - self.query.window.panes.per_window
-            readers = kernel.ReaderWindows(of, np.array([q.k for q in self.served]), oldest, order)
-        if merged.group is None:
-            tops = self.band.fold(*runs, merged.first, merged.end, order, readers)
-        else:
-            tops = self.band.fold_each(*runs, merged.first, merged.end, merged.group, readers)
+            most = np.array([query.k for query in self.served])[of]
+        tops = self.band.fold(*runs, merged.first, merged.end, groups, own, oldest, most)
         answers = [
-            self._partial(tops.of(of[tops.window] == i), merged.number) if len(own) else None
-            for i, own in enumerate(windows)
+            self._partial(tops.of(of[tops.window] == i), merged.number) if len(each) else None
+            for i, each in enumerate(windows)
         ]
         if self.payload.crowded(self.band.retained):
             slots = self.band.slots()
@@ -114,8 +112,9 @@ class SkybandTopK(TopKSynopsis):
     def _sorted(self, panes: Runs, runs: Ints) -> Runs:
         """The rows of some runs of panes, the best first."""
         part = panes.parts["rows"]
-        rows = frozen(part["key"]), frozen(part["tie"]), frozen(part.offsets)
-        best = part.rows(*sorted_runs(*rows, frozen(runs)))
+        order, _ = sort_runs(frozen(part["key"]), frozen(part["tie"]), frozen(part.offsets))
+        lengths = part.lengths[runs]
+        best = part.rows(order[expand(part.offsets[runs], lengths)], offsets_of(lengths))
         return Runs(panes.stamp[runs], panes.group[runs], {"rows": best})
 
     def forget(self, groups: Codes) -> None:
@@ -165,15 +164,14 @@ def _apart(saved: State, k: int) -> bool:
     rows, order, groups = (saved[name] for name in ("rows", "order", "groups"))
     used = len(order)
     groups = groups[np.lexsort((groups[:, CAP], groups[:, BASE]))]
-    base, cap, top, rest, front, back, best, large = groups.T
+    base, cap, top, rest, front, back, best = groups.T
     if (groups < 0).any() or (groups > used).any():
         return False
     steps = np.stack([top, rest, front, front + back, cap, np.full(len(groups), used)])
     ends = base + cap
-    simple = (large > 0) | ((top == 0) & (rest == front))
-    listed = best == np.where(large > 0, np.minimum(k, back), back)
+    listed = best == np.minimum(k, back)
     in_steps = (steps[1:] >= steps[:-1]).all() and (top <= k).all() and ends.max(initial=0) <= used
-    if not (in_steps and (base[1:] >= ends[:-1]).all() and simple.all() and listed.all()):
+    if not (in_steps and (base[1:] >= ends[:-1]).all() and listed.all()):
         return False
     behind = expand(base + front, back)
     in_order = np.diff(rows[behind, PANE]) >= 0

@@ -84,14 +84,9 @@ class TiedIds(DistinctTopK):
 
     def _ids_of(self, first: int, end: int, group: int | None) -> Runs:
         """The row that counts of each id in the panes ``[first, end)``: one run per group."""
-        some = []
-        for piece in self.live.pieces:
-            own = piece.slice(*np.searchsorted(piece.stamp, [first, end]).tolist())
-            some.append(own if group is None else own.take(own.group == group))
-        if not any(map(len, some)):
-            return Runs(_NONE, np.zeros(0, np.int32), {})
-        found = Runs.concat([runs for runs in some if len(runs)])
-        found = found.stamped(np.zeros(len(found), np.int64)).ordered().united()
+        found = self.live.between(first, end, group)
+        if not len(found):
+            return found
         return Runs(found.stamp, found.group, {"rows": self.united(found.parts["rows"])})
 
     def partial(self, first: int, end: int, group: int | None = None) -> Runs:
@@ -105,8 +100,7 @@ class TiedIds(DistinctTopK):
     def position(
         self, first: int, end: int, group: int, key: Sequence[pa.Array]
     ) -> tuple[int, Any, int] | None:
-        found = self._ids_of(first, end, group)
-        return self.position_in(found.parts["rows"], key) if len(found) else None
+        return self.position_in(self._ids_of(first, end, group).part("rows"), key)
 
     # State ------------------------------------------------------------------------------------
 

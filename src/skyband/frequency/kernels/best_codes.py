@@ -9,11 +9,12 @@ import numpy as np
 from skyband.arrays import Array, Codes, Ints
 from skyband.kernels.jit import jit, piece
 from skyband.kernels.patient import kernel
+from skyband.kernels.sorting import kth_greatest
 
 SHIFT, HALF = 31, np.int64(0x7FFFFFFF)
 """A count and a key, counted down from ``HALF``, form one number if both are below it."""
 LANES = 8  # so many numbers are compared at a time
-_MOST_COMPARED = 128  # of up to so many items, all are compared with each other
+MOST_COMPARED = 128  # up to so many items are ranked by comparing all with each other
 
 
 class Top(NamedTuple):
@@ -106,52 +107,27 @@ def best_of_runs(
 
 
 @jit
-def nth(values: Ints, size: int, k: int, room: Ints) -> Any:
+def nth(values: Ints, size: int, k: int, room: Ints, spare: Ints) -> Any:
     """The k-th greatest of some values, found in a copy of them."""
     for i in range(size):
         room[i] = values[i]
-    low, high = 0, size - 1
-    while low < high:
-        a, b, c = room[low], room[(low + high) >> 1], room[high]
-        pivot = max(min(a, b), min(max(a, b), c))
-        i, j = low, high
-        while i <= j:
-            while room[i] > pivot:
-                i += 1
-            while room[j] < pivot:
-                j -= 1
-            if i <= j:
-                room[i], room[j] = room[j], room[i]
-                i += 1
-                j -= 1
-        if k - 1 <= j:
-            high = j
-        elif k - 1 >= i:
-            low = i
-        else:
-            break
-    return room[k - 1]
+    return kth_greatest(room, spare, size, k)
 
 
 @jit
 def ranked(values: Ints, size: int, k: int, best: Ints, room: Ints) -> int:
     """Where the k greatest of different values are, best first; returns how many there are.
 
-    No branch depends on the values of a few: the rank of each is how many are greater. ``values``
-    and ``room`` have room for ``LANES`` more, and are changed.
+    No branch depends on the values: the rank of each is how many are greater. ``values`` and
+    ``room`` have room for ``LANES`` more, and are changed.
     """
     worst: Any = np.int64(-1)
     if k < size:
-        worst = nth(values, size, k, room)
+        worst = nth(values, size, k, room, best)
     n = 0
     for i in range(size):
         values[n], room[n] = values[i], i
         n += values[i] >= worst
-    if n > _MOST_COMPARED:
-        _sort(values, room, n)
-        for i in range(n):
-            best[i] = room[i]
-        return n
     whole = (n + LANES - 1) // LANES * LANES
     for i in range(n, whole):
         values[i] = -1
@@ -162,18 +138,3 @@ def ranked(values: Ints, size: int, k: int, best: Ints, room: Ints) -> int:
             before += values[j] > own
         best[before] = room[i]
     return n
-
-
-@jit
-def _sort(values: Ints, places: Ints, size: int) -> None:
-    """Sort by value, the greatest first: a Shell sort."""
-    gap = size
-    while gap > 1:
-        gap = max(gap * 4 // 9, 1)
-        for i in range(gap, size):
-            value, own = values[i], places[i]
-            j = i
-            while j >= gap and values[j - gap] < value:
-                values[j], places[j] = values[j - gap], places[j - gap]
-                j -= gap
-            values[j], places[j] = value, own

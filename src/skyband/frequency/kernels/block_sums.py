@@ -16,7 +16,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skyband.arrays import Codes, Ints
-from skyband.frequency.kernels.best_codes import HALF, LANES, SHIFT, nth, ranked
+from skyband.frequency.kernels.best_codes import (
+    HALF,
+    LANES,
+    MOST_COMPARED,
+    SHIFT,
+    nth,
+    ranked,
+)
 from skyband.kernels.arrange import with_room
 from skyband.kernels.best import best_of
 from skyband.kernels.jit import jit
@@ -200,9 +207,10 @@ def _read_groups(
         group = np.int64(step) if decided else sequence[step]
         if sizes[group] == 0:
             continue
-        low, at, size, fits = begin[group], to[group] if decided else n, 0, decided
+        low, at, size = begin[group], to[group] if decided else n, 0
+        fits = decided and min(k, sizes[group]) <= MOST_COMPARED
         # Count and key form one number if they are small enough; then no branch depends on them.
-        if decided and rooms[group] <= _SMALL:
+        if fits and rooms[group] <= _SMALL:
             for i in range(low, low + sizes[group]):
                 key = order_key[codes[i]] - least
                 fits &= (key >= 0) & (key <= HALF) & (sums[i] < HALF)
@@ -219,7 +227,7 @@ def _read_groups(
             values[size], places[size] = sums[i], i
             size += refs[i] > 0
         if k < size:  # only those that may be among the best
-            worst = nth(values, size, k, keys)
+            worst = nth(values, size, k, keys, order)
             many, size = size, 0
             for i in range(many):
                 values[size], places[size] = values[i], places[i]

@@ -14,7 +14,6 @@ _ONE = np.uint64(1)
 _EMPTY = np.uint64(0)
 _STAND_IN = np.uint64(0x6C62272E07BB0142)
 """Stands for the hash that marks an empty slot."""
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _FEWEST_BITS = 3
 _FIRST_BITS = 11
 _SHORT = 12
@@ -150,17 +149,6 @@ def sum_runs(values: Array, offsets: Ints) -> Array:
                 break
         sums[run] = total
     return sums
-
-
-@kernel
-def grouped_keys(hashes: Hashes, groups: Codes, offsets: Ints) -> Hashes:
-    """Hashes of (item, group) for runs of one group each."""
-    keys = np.empty(len(hashes), np.uint64)
-    for run in range(len(groups)):
-        salt = mix(np.uint64(groups[run]) * _GOLDEN)
-        for i in range(offsets[run], offsets[run + 1]):
-            keys[i] = mix(hashes[i] ^ salt)
-    return keys
 
 
 @kernel

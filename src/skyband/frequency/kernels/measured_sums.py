@@ -16,7 +16,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skyband.arrays import Array, Codes, Ints
-from skyband.frequency.kernels.pane_sums import FLIP, HEAD, TAIL, BestCodes, Groups, PaneEntries
+from skyband.frequency.kernels.pane_sums import (
+    BEYOND,
+    HEAD,
+    BestCodes,
+    Groups,
+    PaneEntries,
+    Stacks,
+    advance,
+    joined,
+)
 from skyband.kernels.arrange import with_room
 from skyband.kernels.best import best_of
 from skyband.kernels.jit import jit
@@ -24,17 +33,6 @@ from skyband.kernels.patient import kernel
 
 # What codes are ranked by.
 VALUE, MEAN, GAIN, RATIO = range(4)
-_BEYOND = (1 << 63) - 1
-
-
-class Stacks(NamedTuple):
-    """The values of each code over a stretch of panes; ``place`` and the rest as in ``Sums``."""
-
-    place: Ints
-    old: Array
-    fresh: Array
-    refs: Codes
-    rest: Array
 
 
 class Rule(NamedTuple):
@@ -50,44 +48,6 @@ class Rule(NamedTuple):
 
 
 @jit
-def _joined(one: Any, other: Any, peak: bool) -> Any:
-    return max(one, other) if peak else one + other
-
-
-@jit
-def _advance(
-    lists: PaneEntries, base: int, stacks: Stacks, first: int, end: int, peak: bool, lowest: Any
-) -> None:
-    """Push the panes before ``end`` and pop those before ``first``."""
-    code, value, _, pane, starts = lists
-    place, old, fresh, refs, rest = stacks
-    columns = value.shape[1]
-    while place[TAIL] < len(pane) and pane[place[TAIL]] < end:
-        for i in range(starts[place[TAIL]], starts[place[TAIL] + 1]):
-            c = code[i]
-            refs[c] += 1
-            for v in range(columns):
-                fresh[c, v] = _joined(fresh[c, v], value[i, v], peak and v == 0)
-        place[TAIL] += 1
-    while place[HEAD] < place[TAIL] and pane[place[HEAD]] < first:
-        at = place[HEAD]
-        place[HEAD] += 1
-        if at == place[FLIP]:
-            for i in range(starts[place[TAIL]] - 1, starts[at] - 1, -1):
-                c = code[i]
-                for v in range(columns):
-                    rest[i - base, v] = old[c, v]
-                    old[c, v] = _joined(old[c, v], value[i, v], peak and v == 0)
-                    fresh[c, v] = lowest if peak and v == 0 else 0
-            place[FLIP] = place[TAIL]
-        for i in range(starts[at], starts[at + 1]):
-            c = code[i]
-            refs[c] -= 1
-            for v in range(columns):
-                old[c, v] = rest[i - base, v]
-
-
-@jit
 def _rank_values(
     recent: Stacks, before: Stacks, rule: Rule, found: Array, values: Array, live: Codes
 ) -> None:
@@ -98,7 +58,7 @@ def _rank_values(
         if recent.refs[c] == 0:
             continue
         for v in range(columns):
-            values[c, v] = _joined(recent.old[c, v], recent.fresh[c, v], rule.peak and v == 0)
+            values[c, v] = joined(recent.old[c, v], recent.fresh[c, v], rule.peak and v == 0)
         own = values[c, 0]
         if values[c, min(columns - 1, 1)] < rule.least:
             continue
@@ -154,8 +114,8 @@ def fold_measured(
     n = answers = 0
     for window in range(len(first)):
         if compared:
-            _advance(lists, base_before, before, since[window], first[window], False, rule.lowest)
-        _advance(lists, base, recent, first[window], end[window], rule.peak, rule.lowest)
+            advance(lists, base_before, before, since[window], first[window], False, rule.lowest)
+        advance(lists, base, recent, first[window], end[window], rule.peak, rule.lowest)
         _rank_values(recent, before, rule, found, values, live)
         for group in sequence:
             start, stop = bounds[group], bounds[group + 1]
@@ -179,7 +139,7 @@ def fold_measured(
             out_group[answers], out_end[answers] = group, n
             answers += 1
             per_window[window] += 1
-    _advance(lists, base, recent, -_BEYOND, _BEYOND, rule.peak, rule.lowest)
+    advance(lists, base, recent, -BEYOND, BEYOND, rule.peak, rule.lowest)
     return (
         out_code[:n], out_found[:n], out_value[:n], out_group[:answers], out_end[:answers],
         per_window,

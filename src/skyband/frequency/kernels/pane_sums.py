@@ -20,7 +20,7 @@ from skyband.arrays import Array, Codes, Ints
 from skyband.frequency.kernels.best_codes import Top, best_of_few
 from skyband.kernels.arrange import with_room
 from skyband.kernels.best import best_of
-from skyband.kernels.jit import piece
+from skyband.kernels.jit import jit, piece
 from skyband.kernels.patient import kernel
 
 # Places in ``place``.
@@ -28,25 +28,31 @@ HEAD = 0  # the first live pane
 FLIP = 1  # the first fresh pane
 TAIL = 2  # the first pane that is not pushed yet
 PLACES = 3
+BEYOND = (1 << 63) - 1  # after all panes
 _FEW = 48  # up to so many codes of a group are sorted by insertion
 
 
 class PaneEntries(NamedTuple):
-    """The entries of panes, and where those of each pane start; no ``rest`` for whole numbers."""
+    """The entries of panes, and where those of each pane start."""
 
     code: Codes
     value: Array
-    rest: Array
     pane: Ints
     starts: Ints
 
 
-class Sums(NamedTuple):
-    """The sums of each code, and how many live entries it has; no ``old`` for whole numbers."""
+class Stacks(NamedTuple):
+    """The values of each code over a stretch of panes, and how many live entries it has.
 
+    ``place`` has the first live, the first fresh and the first unpushed pane. Whole numbers that
+    are added up have no ``old`` values and no ``rest``.
+    """
+
+    place: Ints
     old: Array
     fresh: Array
     refs: Codes
+    rest: Array
 
 
 class Groups(NamedTuple):
@@ -72,37 +78,54 @@ class BestCodes(NamedTuple):
     last: Ints
 
 
-@piece
-def _push(code: Codes, value: Array, start: int, stop: int, fresh: Array, refs: Codes) -> None:
-    """Add the entries of a pane to the fresh sums."""
-    for i in range(start, stop):
-        c = code[i]
-        refs[c] += 1
-        for v in range(value.shape[1]):
-            fresh[c, v] += value[i, v]
+@jit
+def joined(one: Any, other: Any, peak: bool) -> Any:
+    """Two values as one: their sum, or the greater."""
+    return max(one, other) if peak else one + other
 
 
-@piece
-def _subtract(code: Codes, value: Array, start: int, stop: int, sums: Array, refs: Codes) -> None:
-    """Take the entries of a pane out of the sums."""
-    for i in range(start, stop):
-        c = code[i]
-        refs[c] -= 1
-        for v in range(value.shape[1]):
-            sums[c, v] -= value[i, v]
-
-
-@piece
-def _make_old(
-    code: Codes, value: Array, rest: Array, start: int, stop: int, old: Array, fresh: Array
+@jit
+def advance(
+    lists: PaneEntries, base: int, stacks: Stacks, first: int, end: int, peak: bool, lowest: Any
 ) -> None:
-    """Make all fresh entries old: going back, each gets the sum of those after it."""
-    for i in range(stop - 1, start - 1, -1):
-        c = code[i]
-        for v in range(value.shape[1]):
-            rest[i, v] = old[c, v]
-            old[c, v] += value[i, v]
-            fresh[c, v] = 0
+    """Push the panes before ``end`` and pop those before ``first``.
+
+    ``rest`` begins with entry ``base``. If ``peak``, the first value of a code is the greatest of
+    its entries, and ``lowest`` if it has none.
+    """
+    code, value, pane, starts = lists
+    place, old, fresh, refs, rest = stacks
+    columns = value.shape[1]
+    while place[TAIL] < len(pane) and pane[place[TAIL]] < end:
+        for i in range(starts[place[TAIL]], starts[place[TAIL] + 1]):
+            c = code[i]
+            refs[c] += 1
+            for v in range(columns):
+                fresh[c, v] = joined(fresh[c, v], value[i, v], peak and v == 0)
+        place[TAIL] += 1
+    while place[HEAD] < place[TAIL] and pane[place[HEAD]] < first:
+        at = place[HEAD]
+        place[HEAD] += 1
+        if len(old) == 0:
+            for i in range(starts[at], starts[at + 1]):
+                c = code[i]
+                refs[c] -= 1
+                for v in range(columns):
+                    fresh[c, v] -= value[i, v]
+            continue
+        if at == place[FLIP]:  # going back, each entry gets the value of those after it
+            for i in range(starts[place[TAIL]] - 1, starts[at] - 1, -1):
+                c = code[i]
+                for v in range(columns):
+                    rest[i - base, v] = old[c, v]
+                    old[c, v] = joined(old[c, v], value[i, v], peak and v == 0)
+                    fresh[c, v] = lowest if peak and v == 0 else 0
+            place[FLIP] = place[TAIL]
+        for i in range(starts[at], starts[at + 1]):
+            c = code[i]
+            refs[c] -= 1
+            for v in range(columns):
+                old[c, v] = rest[i - base, v]
 
 
 @piece
@@ -143,53 +166,31 @@ def _likely(found: Array, refs: Codes, last: Ints, members: Ints) -> int:
 
 @kernel
 def fold_lists(
-    lists: PaneEntries,
-    place: Ints,
-    sums: Sums,
-    first: Ints,
-    end: Ints,
-    groups: Groups,
-    wanted: BestCodes,
+    lists: PaneEntries, stacks: Stacks, first: Ints, end: Ints, groups: Groups, wanted: BestCodes
 ) -> tuple[Codes, Array, Codes, Ints, Codes, Array]:
     """Push panes and read windows.
 
-    ``place`` holds the numbers of the first live, first fresh and first unpushed pane, and is
-    updated. Returns codes and sums of the answers, the group and the end of each answer, how many
-    answers each window has and, for lists with errors, ``_left_out`` of each answer. All panes are
-    pushed in the end, and codes without live entries have no refs.
+    Returns codes and sums of the answers, the group and the end of each answer, how many answers
+    each window has and, for lists with errors, ``_left_out`` of each answer. All panes are pushed
+    in the end, and codes without live entries have no refs.
     """
-    code, value, rest, pane, starts = lists
-    old, fresh, refs = sums
+    old, fresh, refs = stacks.old, stacks.fresh, stacks.refs
     members, bounds, sequence = groups
     order_key, k, decided, last = wanted
-    columns = value.shape[1]
-    whole = len(old) == 0
+    columns, kind = fresh.shape[1], fresh.dtype
+    whole, base = len(old) == 0, lists.starts[stacks.place[HEAD]]
+    none = np.zeros(1, kind)[0]
     found = fresh if whole else np.empty_like(old)
     best = np.empty(max(len(refs), 1), np.int64)
     likely = np.empty(len(refs) + 1 if len(members) == 0 else 0, np.int64)
-    top = Top(np.empty(k, value.dtype), np.empty(k, np.int64), np.empty(k, np.int64))
-    out_code, out_value = np.empty(1024, np.int32), np.empty((1024, columns), value.dtype)
+    top = Top(np.empty(k, kind), np.empty(k, np.int64), np.empty(k, np.int64))
+    out_code, out_value = np.empty(1024, np.int32), np.empty((1024, columns), kind)
     out_group, out_end = np.empty(256, np.int32), np.empty(256, np.int64)
-    out_rest = np.zeros(256, value.dtype)
+    out_rest = np.zeros(256, kind)
     per_window = np.zeros(len(first), np.int32)
     n = answers = 0
     for window in range(len(first)):
-        while place[TAIL] < len(pane) and pane[place[TAIL]] < end[window]:
-            _push(code, value, starts[place[TAIL]], starts[place[TAIL] + 1], fresh, refs)
-            place[TAIL] += 1
-        while place[HEAD] < place[TAIL] and pane[place[HEAD]] < first[window]:
-            at = place[HEAD]
-            place[HEAD] += 1
-            if whole:
-                _subtract(code, value, starts[at], starts[at + 1], fresh, refs)
-                continue
-            if at == place[FLIP]:
-                _make_old(code, value, rest, starts[at], starts[place[TAIL]], old, fresh)
-                place[FLIP] = place[TAIL]
-            for i in range(starts[at], starts[at + 1]):
-                refs[code[i]] -= 1
-                for v in range(columns):
-                    old[code[i], v] = rest[i, v]
+        advance(lists, base, stacks, first[window], end[window], False, none)
         for v in range(0 if whole else columns):
             for c in range(len(refs)):
                 found[c, v] = old[c, v] + fresh[c, v]
@@ -228,9 +229,7 @@ def fold_lists(
                 out_rest[answers] = _left_out(members, start, stop, refs, found, best, size)
             answers += 1
             per_window[window] += 1
-    while place[TAIL] < len(pane):
-        _push(code, value, starts[place[TAIL]], starts[place[TAIL] + 1], fresh, refs)
-        place[TAIL] += 1
+    advance(lists, base, stacks, -BEYOND, BEYOND, False, none)
     return (
         out_code[:n], out_value[:n], out_group[:answers], out_end[:answers], per_window,
         out_rest[:answers],

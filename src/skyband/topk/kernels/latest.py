@@ -16,7 +16,7 @@ from skyband.kernels.borrow import borrowed
 from skyband.kernels.jit import jit
 from skyband.kernels.patient import kernel
 from skyband.kernels.sorting import kth_greatest, sort_best
-from skyband.topk.kernels.distinct import GroupWindows
+from skyband.topk.kernels.bands import GroupWindows
 
 _LOWEST = np.iinfo(np.int64).min
 

@@ -18,9 +18,6 @@ the old front, whose rows stay while fewer than k better ones are as new. A swee
 back has outgrown the front, or when its oldest pane expires. This costs amortised O(log k) per row
 for any scores, even for falling ones, of which the whole window is retained.
 
-A group with few rows has only a back, all of it in ``order``: its oldest rows expire from the
-beginning, and there is nothing to sweep.
-
 Each group has a stretch of one array, so a snapshot is a copy. One call takes many panes and
 windows and goes through them group by group, so that a group's rows stay in the cache.
 """
@@ -35,7 +32,7 @@ from numpy.typing import NDArray
 from skyband.arrays import Codes, Ints, Mask, pooled
 from skyband.contract.runs import expand, offsets_of
 from skyband.kernels.arrange import order_by_code
-from skyband.kernels.borrow import borrowed, frozen, touch
+from skyband.kernels.borrow import borrowed, copy_rows, frozen
 from skyband.kernels.jit import jit, piece
 from skyband.kernels.patient import kernel, kernel_of
 from skyband.kernels.select import PaneRows
@@ -152,7 +149,6 @@ REST = 3  # the rows of the front that wait to enter the top
 FRONT = 4  # after the front
 BACK = 5  # how many rows the back has
 BEST = 6  # how many of them are in ``order``
-LARGE = 7  # whether it has a front, or had one
 LOWEST = -(1 << 63)
 
 
@@ -316,7 +312,6 @@ def sweep(rows: Ints, group: Ints, first: int, k: int, scratch: Scratch) -> None
     group[FRONT] = m
     group[BACK] = 0
     group[BEST] = 0
-    group[LARGE] = 1
 
 
 @kernel
@@ -356,40 +351,17 @@ NEED = 7  # how much is needed of what is lacking
 NOTHING, ROWS, ROOM_TO_WORK = range(3)  # what a call lacks to continue
 
 _BACK_LIMIT = 32  # times k: rows the back may hold before a sweep
-_SOON = 4  # so many steps ahead, groups and runs are brought into the cache
-_FEW = 64  # up to so many rows a group is kept sorted, without a front
+_SPARE = 16  # rows that may be dropped before room is given back
 
 
 class AnswerRows(NamedTuple):
-    """What ``fold_units`` writes: pairs of window and group, and their rows."""
+    """What ``fold_units`` writes: pairs of window and group, and their rows.
 
-    pair: Codes  # window, group
-    offsets: Ints  # where the rows of each pair start
+    Each window has a stretch of both, with room for all that it may show.
+    """
+
+    pair: Codes  # window, group, how many rows
     row: Ints  # slot, key, tie
-
-
-@piece
-def touch_groups(rows: Ints, order: Codes, groups: Ints, units: Codes, unit: int) -> None:
-    """Bring groups that follow soon into the cache, with the rows of small ones."""
-    if unit + 2 * _SOON < len(units):
-        touch(groups, units[unit + 2 * _SOON])
-        soon = groups[units[unit + _SOON]]
-        if soon[LARGE] == 0:
-            for i in range(soon[BASE] + soon[FRONT], soon[BASE] + soon[FRONT] + soon[BACK], 2):
-                touch(rows, i)
-            touch(order, soon[BASE])
-
-
-@piece
-def touch_runs(runs: PaneRows, index: Ints, run: int) -> None:
-    """Bring runs that follow soon into the cache."""
-    if run + 2 * _SOON < len(index):
-        touch(runs.pane, index[run + 2 * _SOON])
-        touch(runs.offsets, index[run + 2 * _SOON])
-        i = runs.offsets[index[run + _SOON]]
-        touch(runs.key, i)
-        touch(runs.tie, i)
-        touch(runs.slot, i)
 
 
 @piece
@@ -397,21 +369,6 @@ def held_by(group: Ints) -> int:
     """How many rows a group holds."""
     held: int = group[TOP] + group[FRONT] - group[REST] + group[BACK]
     return held
-
-
-@piece
-def prepare_small(rows: Ints, order: Codes, group: Ints, n: int, k: int) -> None:
-    """Before a small group gets n rows: make it large, or move its rows over what has expired."""
-    base, front, back = group[BASE], group[FRONT], group[BACK]
-    if back + n > _FEW:
-        group[LARGE] = 1
-        group[BEST] = back if back < k else k
-    elif front >= back and front + back + n > group[CAP]:
-        for i in range(back):
-            copy_row(rows, base + i, rows, base + front + i)
-            order[base + i] -= front
-        group[REST] = 0
-        group[FRONT] = 0
 
 
 @piece
@@ -438,12 +395,36 @@ def lacking(group: Ints, size: int, used: int, n_rows: int, room: int, cursor: I
 
 @piece
 def sweep_is_due(rows: Ints, group: Ints, first: int, k: int) -> bool:
-    """Whether the back has outgrown the front, or its oldest pane has expired."""
+    """Whether the back has outgrown the front, or its oldest pane has expired.
+
+    Also if what was dropped takes more room than what is left.
+    """
     front, back = group[FRONT], group[BACK]
-    due: bool = group[LARGE] != 0 and back > 0
+    due: bool = back > 0
     if due and (back < _BACK_LIMIT * k or back < front):
         due = rows[group[BASE] + front, PANE] < first
+        due |= group[TOP] == 0 and front > 2 * back + _SPARE
     return due
+
+
+@piece
+def drop_oldest(rows: Ints, order: Codes, group: Ints, first: int) -> None:
+    """If a group has only a back, and all of it in ``order``, what has expired can just go."""
+    base, front, back = group[BASE], group[FRONT], group[BACK]
+    if group[TOP] > 0 or group[BEST] < back or back == 0 or rows[base + front, PANE] >= first:
+        return
+    while back > 0 and rows[base + front, PANE] < first:
+        front += 1
+        back -= 1
+    best = base
+    for i in range(base, base + group[BEST]):
+        x = order[i]
+        order[best] = x
+        best += x >= front
+    group[REST] = front
+    group[FRONT] = front
+    group[BACK] = back
+    group[BEST] = back
 
 
 @piece
@@ -468,40 +449,11 @@ def make_room(
 
 
 @piece
-def push_small(
-    rows: Ints, order: Codes, group: Ints, runs: PaneRows, start: int, n: int, pane: int
-) -> None:
-    """Insert n rows of one pane into a small group."""
-    base = group[BASE]
-    at = group[FRONT] + group[BACK]
-    best = group[BEST]
-    for i in range(n):
-        x = base + at + i
-        x_key = runs.key[start + i]
-        x_tie = runs.tie[start + i]
-        rows[x, KEY] = x_key
-        rows[x, TIE] = x_tie
-        rows[x, SLOT] = runs.slot[start + i]
-        rows[x, PANE] = pane
-        j = base + best
-        while j > base:
-            y = base + order[j - 1]
-            if rows[y, KEY] >= x_key and (rows[y, KEY] > x_key or rows[y, TIE] >= x_tie):
-                break
-            order[j] = order[j - 1]
-            j -= 1
-        order[j] = at + i
-        best += 1
-    group[BEST] = best
-    group[BACK] += n
-
-
-@piece
-def push_large(
+def push_rows(
     rows: Ints, order: Codes, group: Ints, runs: PaneRows, start: int, n: int, pane: int, k: int,
     scratch: Scratch,
 ) -> None:  # fmt: skip
-    """Append n rows of one pane to the back of a large group."""
+    """Append n rows of one pane to the back of a group."""
     base = group[BASE]
     at = group[FRONT] + group[BACK]
     best = group[BEST]
@@ -526,29 +478,6 @@ def push_large(
 
 
 @piece
-def let_go(rows: Ints, order: Codes, group: Ints, first: int, k: int) -> None:
-    """Drop panes before ``first``."""
-    if group[LARGE] != 0:
-        expire(rows, group, first, k)
-        return
-    base, front, back = group[BASE], group[FRONT], group[BACK]
-    if back == 0 or rows[base + front, PANE] >= first:
-        return
-    while back > 0 and rows[base + front, PANE] < first:
-        front += 1
-        back -= 1
-    best = base
-    for i in range(base, base + group[BEST]):
-        x = order[i]
-        order[best] = x
-        best += x >= front
-    group[REST] = front
-    group[FRONT] = front
-    group[BACK] = back
-    group[BEST] = back
-
-
-@piece
 def write_best(rows: Ints, order: Codes, group: Ints, out: Ints, at: int, end: int) -> None:
     """Merge the top of the front with the best of the back into ``out[:, at:end]``."""
     base = group[BASE]
@@ -569,23 +498,17 @@ def write_best(rows: Ints, order: Codes, group: Ints, out: Ints, at: int, end: i
 
 
 @piece
-def write_newer(
-    rows: Ints, order: Codes, group: Ints, out: Ints, at: int, most: int, first: int
-) -> int:
-    """Write the best rows of the panes from ``first`` on; where they end.
-
-    All rows are in the front, or all are in ``order``.
-    """
-    base, top, rest, front, large = group[BASE], group[TOP], group[REST], group[FRONT], group[LARGE]
+def write_newer(rows: Ints, group: Ints, out: Ints, at: int, most: int, first: int) -> int:
+    """Write the best rows of the panes from ``first`` on, all of them in the front; the end."""
+    base, top, rest, front = group[BASE], group[TOP], group[REST], group[FRONT]
     to = at
     x = top - top
-    stop = front if large != 0 else group[BEST]
-    while x < stop and to < at + most:
-        if large != 0 and x == top:
+    while x < front and to < at + most:
+        if x == top:
             x = rest
-            if x >= stop:
+            if x >= front:
                 break
-        row = base + x if large != 0 else base + order[base + x]
+        row = base + x
         if rows[row, PANE] >= first:
             out[0, to] = rows[row, SLOT]
             out[1, to] = rows[row, KEY]
@@ -606,7 +529,7 @@ class GroupTurns(NamedTuple):
 
 
 class WindowReads(NamedTuple):
-    """The windows to answer, in order of their ends; the last two move on as answers are written.
+    """The windows to answer, in order of their ends; ``row_at`` and ``run_at`` move on meanwhile.
 
     Windows that end together may begin in different panes, and show different numbers of rows.
     """
@@ -617,6 +540,8 @@ class WindowReads(NamedTuple):
     most: Ints  # how many rows of a group it shows
     row_at: Ints  # where the window's next row is written
     run_at: Ints  # where its next group is written
+    row_from: Ints  # where its first row is
+    run_from: Ints  # where its first group is
 
 
 @kernel
@@ -642,77 +567,6 @@ def index_runs(run_group: Codes, units: Codes, unit_of: Codes) -> tuple[Codes, i
     return groups, n, starts, index
 
 
-def _counting(*args: Any) -> int:
-    _rows, _groups, _k, plan, run_pane, _offsets, _windows = args
-    return len(plan.groups) + len(run_pane)
-
-
-@kernel_of(work=_counting)
-def count_answers(
-    rows: Ints,
-    groups: Ints,
-    k: int,
-    plan: GroupTurns,
-    run_pane: Ints,
-    offsets: Ints,
-    windows: WindowReads,
-) -> None:
-    """Count the rows and groups in the answer of each window, one place ahead."""
-    units, starts, index, low, high = plan.groups, plan.starts, plan.runs, plan.low, plan.high
-    win_first, win_end, n_rows, n_runs = windows.first, windows.end, windows.row_at, windows.run_at
-    dropped = np.zeros(len(win_end), np.int64)  # rows held now that the window has lost
-    for unit in range(len(units)):
-        w = low[unit]
-        last = high[unit]
-        if w == last:
-            continue
-        g = units[unit]
-        base, top, rest = groups[g, BASE], groups[g, TOP], groups[g, REST]
-        held = groups[g, FRONT] + groups[g, BACK]
-        # Mostly, k of the rows held outlive the last window: look for them, newest first.
-        outlive = win_first[last - 1]
-        live = 0
-        i = held
-        while i > 0 and live < k:
-            i -= 1
-            if i < rest and i >= top:
-                i = top
-            else:
-                live += rows[base + i, PANE] >= outlive
-        if live == k:
-            for x in range(w + 1, last + 1):
-                n_rows[x] += k
-                n_runs[x] += 1
-            continue
-
-        live = 0
-        for i in range(held):
-            if i < top or i >= rest:
-                dropped[first_above(win_first, w, last, rows[base + i, PANE])] += 1
-                live += 1
-        come = starts[unit]
-        gone = come
-        stop = starts[unit + 1]
-        while w < last:
-            live -= dropped[w]
-            dropped[w] = 0
-            while come < stop and run_pane[index[come]] < win_end[w]:
-                live += offsets[index[come] + 1] - offsets[index[come]]
-                come += 1
-            while gone < come and run_pane[index[gone]] < win_first[w]:
-                live -= offsets[index[gone] + 1] - offsets[index[gone]]
-                gone += 1
-            if live > 0:
-                n_rows[w + 1] += k if live > k else live
-                n_runs[w + 1] += 1
-                w += 1
-            elif come == stop:
-                w = last
-            else:
-                w = first_above(win_end, w, last, run_pane[index[come]])
-        dropped[last] = 0
-
-
 @jit
 def first_above(ascending: Ints, low: int, high: int, value: int) -> int:
     """The first place in ``[low, high)`` with a value above ``value``, or ``high``."""
@@ -725,12 +579,24 @@ def first_above(ascending: Ints, low: int, high: int, value: int) -> int:
     return low
 
 
+@jit
+def close_gaps(written: Any, starts: Ints, ends: Ints) -> None:
+    """Move what was written for each window to the end of what was for the one before it."""
+    at = 0
+    for w in range(len(starts)):
+        size = ends[w] - starts[w]
+        if at != starts[w] and size > 0:
+            for column in range(3):
+                copy_rows(written[column, at:], written[column, starts[w] :], size)
+        at += size
+
+
 def _folding(*args: Any) -> int:
     _rows, _order, _groups, _k, _plan, runs, windows, answers, _scratch, _cursor = args
     return len(runs.key) + len(windows.end) + int(answers.row.shape[1])
 
 
-# Over 80 lines: one loop over all that happens to a group. Each step is a function, inlined.
+# One loop over all that happens to a group. Each step is a function, inlined.
 @kernel_of(work=_folding)
 def fold_units(
     rows: Ints, order: Codes, groups: Ints, k: int, plan: GroupTurns, runs: PaneRows,
@@ -746,17 +612,13 @@ def fold_units(
     win_first, win_end = borrowed(windows.first), borrowed(windows.end)
     win_oldest, win_most = borrowed(windows.oldest), borrowed(windows.most)
     row_at, run_at = borrowed(windows.row_at), borrowed(windows.run_at)
-    pair, pair_start, out = (
-        borrowed(answers.pair),
-        borrowed(answers.offsets),
-        borrowed(answers.row),
-    )
+    pair, out = borrowed(answers.pair), borrowed(answers.row)
     scratch = borrowed_scratch(scratch)
 
+    row_from, run_from = borrowed(windows.row_from), borrowed(windows.run_from)
     used, run, w, first = cursor[USED], cursor[RUN], cursor[WINDOW], cursor[FIRST]
     alone = len(units) == 1  # answers come in order of windows, each where the last one ended
     for unit in range(cursor[UNIT], len(units)):
-        touch_groups(rows, order, groups, units, unit)
         group = groups[units[unit]]
         last, stop = high[unit], starts[unit + 1]
         if run < 0:
@@ -770,8 +632,8 @@ def fold_units(
             n = offsets[index[run] + 1] - start if pushing else run - run
             if not pushing:
                 first = win_oldest[w]
-            if group[LARGE] == 0 and n > 0:
-                prepare_small(rows, order, group, n, k)
+                expire(rows, group, first, k)
+                drop_oldest(rows, order, group, first)
             size = group[FRONT] + group[BACK] + n
             lack = lacking(group, size, used, len(rows), len(scratch.pick), cursor)
             if lack != NOTHING:
@@ -782,44 +644,42 @@ def fold_units(
                 sweep(rows, group, first, k, scratch)
             if pushing:
                 used = make_room(rows, order, group, n, roomy(size), used, cursor)
-                touch_runs(runs, index, run)
                 pane = run_pane[index[run]]
                 run += 1
-                if group[LARGE] == 0:
-                    push_small(rows, order, group, runs, start, n, pane)
-                else:
-                    push_large(rows, order, group, runs, start, n, pane, k, scratch)
+                push_rows(rows, order, group, runs, start, n, pane, k, scratch)
                 continue
 
-            let_go(rows, order, group, first, k)
             found = group[TOP] + group[BEST]
             if found == 0:  # nothing to answer with until the next run
-                for column in range(TOP, LARGE + 1):
+                for column in range(TOP, BEST + 1):
                     group[column] = 0
-                at = w
-                w = last if run == stop else first_above(win_end, at, last, run_pane[index[run]])
-                if alone:
-                    row_at[w], run_at[w] = row_at[at], run_at[at]
+                at, done = row_at[w], run_at[w]
+                w = last if run == stop else first_above(win_end, w, last, run_pane[index[run]])
+                if alone and w < last:
+                    row_from[w], run_from[w], row_at[w], run_at[w] = at, done, at, done
                 continue
             at, most = row_at[w], win_most[w]
             end = at + (most if found > most else found)
             if win_first[w] > first:
-                if group[LARGE] != 0 and group[BACK] > 0:
+                if group[BACK] > 0:
                     sweep(rows, group, first, k, scratch)
-                end = write_newer(rows, order, group, out, at, most, win_first[w])
+                end = write_newer(rows, group, out, at, most, win_first[w])
             else:
                 write_best(rows, order, group, out, at, end)
             if end > at:
                 pair[0, run_at[w]], pair[1, run_at[w]] = w, units[unit]
-                pair_start[run_at[w]] = at
+                pair[2, run_at[w]] = end - at
                 row_at[w] = end
                 run_at[w] += 1
             w += 1
-            if alone:
-                row_at[w], run_at[w] = end, run_at[w - 1]
+            if alone and w < last:
+                row_from[w] = row_at[w] = row_at[w - 1]
+                run_from[w] = run_at[w] = run_at[w - 1]
         cursor[HELD] += held_by(group)
         run = -1
     cursor[USED] = used
+    close_gaps(pair, run_from, run_at)
+    close_gaps(out, row_from, row_at)
     return NOTHING
 
 
@@ -847,21 +707,6 @@ class Tops(NamedTuple):
         return Tops(self.window[mine], self.group[mine], cuts, *columns)
 
 
-class ReaderWindows(NamedTuple):
-    """Which of several readers each window belongs to; what all of them need."""
-
-    of: Codes
-    k: Ints  # how many rows each reader shows
-    oldest: Ints  # for each window, the first pane of the longest window that ends with it
-    groups: Codes  # those that are answered, in their order; for windows of all groups
-
-
-def _stretches(groups: Codes) -> tuple[Ints, Ints]:
-    """Where each stretch of equal groups begins and ends."""
-    low = np.flatnonzero(np.diff(groups, prepend=np.int32(-1)))
-    return low, np.append(low[1:], len(groups)) if len(low) else low
-
-
 class Skyband:
     """What can still be among the best k rows of a window, for many groups.
 
@@ -884,7 +729,7 @@ class Skyband:
         self.k = k
         self.rows: Ints = np.empty((0, 4), np.int64)
         self.order: Codes = np.empty(0, np.int32)
-        self.groups: Ints = np.zeros((0, 8), np.int64)
+        self.groups: Ints = np.zeros((0, 7), np.int64)
         self.used = 0  # rows[:used] belong to groups, except the garbage among them
         self.garbage = 0
         self._held = 0
@@ -893,33 +738,48 @@ class Skyband:
 
     def fold(
         self, run_pane: Ints, run_group: Codes, offsets: Ints, key: Ints, tie: Ints, slot: Ints,
-        win_first: Ints, win_end: Ints, group_order: Codes, readers: ReaderWindows | None = None,
+        win_first: Ints, win_end: Ints, groups: Codes, own: bool = False,
+        oldest: Ints | None = None, most: Ints | int | None = None,
     ) -> Tops:  # fmt: skip
         """Push runs and answer windows, each once all runs before its end are pushed.
 
-        Runs have ascending panes for each group. Window i covers the panes ``[win_first[i],
-        win_end[i])``; ends ascend, and so do the first panes of each reader. Answers are sorted by
-        window and then as in ``group_order``, which must name every group that is to be answered;
-        without windows it is ignored.
-        """
-        n_windows = len(win_end)
-        units = group_order if n_windows else group_order[:0]
-        runs = PaneRows(*map(frozen, (run_pane, offsets, key, tie, slot)))
-        return self._fold(runs, run_group, win_first, win_end, units, 0, n_windows, readers)
+        Runs are in the order of their panes. Window i covers the panes ``[win_first[i],
+        win_end[i])`` and shows ``most[i]`` rows of a group, k by default. Ends ascend, and first
+        panes too, or else ``oldest[i]``, before which no window begins that ends as late. Answers
+        are sorted by window and then as in ``groups``, which must name every group that is to be
+        answered; without windows it is ignored.
 
-    def fold_each(
-        self, run_pane: Ints, run_group: Codes, offsets: Ints, key: Ints, tie: Ints, slot: Ints,
-        win_first: Ints, win_end: Ints, win_group: Codes, readers: ReaderWindows | None = None,
-    ) -> Tops:  # fmt: skip
-        """As ``fold``, but each group has panes and windows of its own.
-
-        Windows are sorted by group (in any order of groups), then ascending; answers come in the
-        order of the windows.
+        If groups have their ``own`` panes and windows, ``groups`` are those of the windows, which
+        are sorted by group (in any order of groups). Answers come in the order of the windows.
         """
-        low, high = _stretches(win_group)
-        runs = PaneRows(*map(frozen, (run_pane, offsets, key, tie, slot)))
-        units = win_group[low]
-        return self._fold(runs, run_group, win_first, win_end, units, low, high, readers, win_group)
+        n, runs = len(win_end), PaneRows(*map(frozen, (run_pane, offsets, key, tie, slot)))
+        if own:
+            low = np.flatnonzero(np.diff(groups, prepend=np.int32(-1)))
+            plan = self._plan(run_group, groups[low], low, np.append(low[1:], n)[: len(low)])
+        else:
+            plan = self._plan(run_group, groups if n else groups[:0], 0, n)
+        pairs, live = np.ones(n, np.int64), np.full(n, self._held + len(runs.key))
+        if not own and len(plan.groups) > 1:
+            pushed = runs.offsets[np.searchsorted(runs.pane, [win_first, win_end])]
+            live = self._held + pushed[1] - pushed[0]
+            pairs = np.minimum(len(groups), live)
+        windows = WindowReads(*np.zeros((8, n), np.int64))
+        windows.first[:], windows.end[:] = win_first, win_end
+        windows.oldest[:] = win_first if oldest is None else oldest
+        windows.most[:] = self.k if most is None else most
+        # Each window has room for what it may show at most: so many pairs, and rows.
+        pair_at, row_at = offsets_of(pairs), offsets_of(np.minimum(pairs * windows.most, live))
+        windows.run_at[:], windows.row_at[:] = pair_at[:-1], row_at[:-1]
+        windows.run_from[:], windows.row_from[:] = pair_at[:-1], row_at[:-1]
+        answers = AnswerRows(
+            np.empty((3, pair_at[-1]), np.int32), pooled((3, int(row_at[-1])), np.int64)
+        )
+        self._work(plan, runs, windows, answers)
+        n_pairs = int((windows.run_at - windows.run_from).sum())
+        n_rows = int((windows.row_at - windows.row_from).sum())
+        window, group, lengths = answers.pair[:, :n_pairs]
+        slot, key, tie = answers.row[:, :n_rows]
+        return Tops(window, group, offsets_of(lengths), slot, key, tie)
 
     def read(self, first: int, end: int, group_order: Codes) -> Tops:
         """The top-k of the panes ``[first, end)``; nothing changes.
@@ -932,66 +792,6 @@ class Skyband:
         return self.copy().fold(
             none, np.empty(0, np.int32), offsets, none, none, none, *window, group_order
         )
-
-    def _fold(
-        self, runs: PaneRows, run_group: Codes, win_first: Ints, win_end: Ints, units: Codes,
-        low: Ints | int, high: Ints | int, readers: ReaderWindows | None,
-        win_group: Codes | None = None,
-    ) -> Tops:  # fmt: skip
-        plan = self._plan(run_group, units, low, high)
-        n_units, n_windows = len(plan.groups), len(win_end)
-        places = np.zeros((6, n_windows + 1), np.int64)
-        windows = WindowReads(*places)
-        windows.first[:-1], windows.end[:-1] = win_first, win_end
-        windows.oldest[:-1] = win_first if readers is None else readers.oldest
-        windows.most[:-1] = self.k if readers is None else readers.k[readers.of]
-        offsets = runs.offsets
-        if n_windows > 1 and n_units > 1:
-            if readers is None:
-                count_answers(self.rows, self.groups, self.k, plan, runs.pane, offsets, windows)
-            else:
-                self._count_each(readers, run_group, runs, windows, win_group)
-            np.cumsum(places[4:], axis=1, out=places[4:])
-            n_rows, n_out = int(windows.row_at[-1]), int(windows.run_at[-1])
-        else:  # answers are written one after the other, so a bound is enough
-            n_out = len(units) * n_windows
-            n_rows = self._held + int(offsets[-1] - offsets[0])
-            n_rows = min(n_rows * n_windows, n_out * self.k)
-        answers = AnswerRows(
-            np.empty((2, n_out), np.int32),
-            np.empty(n_out + 1, np.int64),
-            pooled((3, n_rows), np.int64),
-        )
-        self._work(plan, runs, windows, answers)
-        if n_windows == 1 or n_units == 1:
-            last = n_windows if n_units == 1 else 0
-            n_rows, n_out = int(windows.row_at[last]), int(windows.run_at[last])
-        answers.offsets[n_out] = n_rows
-        window, group = answers.pair[:, :n_out]
-        slot, key, tie = answers.row[:, :n_rows]
-        return Tops(window, group, answers.offsets[: n_out + 1], slot, key, tie)
-
-    def _count_each(
-        self, readers: ReaderWindows, run_group: Codes, runs: PaneRows, windows: WindowReads,
-        win_group: Codes | None,
-    ) -> None:  # fmt: skip
-        """Count the answers of the windows of each reader, whose first panes ascend."""
-        for reader, k in enumerate(readers.k.tolist()):
-            own = np.flatnonzero(readers.of == reader)
-            counted = WindowReads(*np.zeros((6, len(own) + 1), np.int64))
-            counted.first[:-1], counted.end[:-1] = windows.first[own], windows.end[own]
-            low: Ints | int = 0
-            high: Ints | int = len(own)
-            units = readers.groups
-            if win_group is not None:
-                low, high = _stretches(win_group[own])
-                units = win_group[own][low]
-            plan = self._plan(run_group, units, low, high)
-            count_answers(self.rows, self.groups, k, plan, runs.pane, runs.offsets, counted)
-            windows.row_at[own + 1], windows.run_at[own + 1] = (
-                counted.row_at[1:],
-                counted.run_at[1:],
-            )
 
     def _plan(
         self, run_group: Codes, units: Codes, low: Ints | int, high: Ints | int
@@ -1040,7 +840,7 @@ class Skyband:
         have = len(self.groups)
         if n > have:
             room = max(n, have + have // 2)
-            groups = np.zeros((room, 8), np.int64)
+            groups = np.zeros((room, 7), np.int64)
             groups[:have] = self.groups
             self.groups = groups
             self._unit_of = np.full(room, -1, np.int32)
@@ -1102,7 +902,7 @@ class Skyband:
         other._held = self._held  # noqa: SLF001 - of the same class
         other._unit_of = np.full(len(self.groups), -1, np.int32)  # noqa: SLF001 - same
         n, sequence = self._held, np.arange(len(self.groups))
-        other.used, other.rows, other.order = n, np.empty((n, 4), np.int64), np.empty(n, np.int32)
+        other.used, other.rows, other.order = n, np.empty((n, 4), np.int64), np.zeros(n, np.int32)
         compact(self.rows, self.order, other.groups, sequence, other.rows, other.order)
         return other
 
@@ -1136,10 +936,10 @@ class Skyband:
         assert self._held == self.lengths.sum()
         assert sorted(set(self._positions().tolist())) == sorted(self._positions().tolist())
         assert int(self.groups[:, CAP].sum()) + self.garbage == self.used <= len(self.rows)
-        for base, cap, top, rest, front, back, best, large in self.groups.tolist():
+        for base, cap, top, rest, front, back, best in self.groups.tolist():
             assert 0 <= top <= rest <= front <= front + back <= cap
             assert top <= self.k
-            assert best == (min(self.k, back) if large else back)
+            assert best == min(self.k, back)
             held = [tuple(row) for row in self.rows[base : base + front + back].tolist()]
             ahead, behind = held[:top] + held[rest:front], held[front:]
             by_order = sorted(ahead, key=lambda row: (-row[KEY], -row[TIE]))
@@ -1147,7 +947,6 @@ class Skyband:
             assert top == self.k or rest == front or swept is False
             panes = [row[PANE] for row in behind]
             assert panes == sorted(panes)
-            assert large or (top == 0 and rest == front)
             order = self.order[base : base + best].tolist()
             named = [held[i] for i in order]
             wanted = sorted(range(back), key=lambda i: (-behind[i][KEY], -behind[i][TIE], i))
@@ -1159,29 +958,3 @@ class Skyband:
                 for i, row in enumerate(ahead):
                     assert row[PANE] >= first
                     assert sum(other[PANE] >= row[PANE] for other in ahead[:i]) < self.k
-
-
-# Windows of one pane each: the answer is the pane's best rows, sorted ----------------------------
-
-
-@kernel
-def sorted_runs(key: Ints, tie: Ints, offsets: Ints, runs: Ints) -> tuple[Ints, Ints]:
-    """The rows of these runs, best first within each, by insertion; and where each run begins."""
-    key, tie = borrowed(key), borrowed(tie)
-    ends = np.zeros(len(runs) + 1, np.int64)
-    for at in range(len(runs)):
-        ends[at + 1] = ends[at] + offsets[runs[at] + 1] - offsets[runs[at]]
-    rows = np.empty(ends[-1], np.int64)
-    for at in range(len(runs)):
-        start = i = ends[at]
-        for row in range(offsets[runs[at]], offsets[runs[at] + 1]):
-            j = i
-            while j > start and (
-                key[rows[j - 1]] < key[row]
-                or (key[rows[j - 1]] == key[row] and tie[rows[j - 1]] < tie[row])
-            ):
-                rows[j] = rows[j - 1]
-                j -= 1
-            rows[j] = row
-            i += 1
-    return rows, ends
