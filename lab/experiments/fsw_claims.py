@@ -10,7 +10,7 @@ import numpy as np
 
 from lab.experiments.fsw_paper import CLAIMS
 from lab.experiments.fsw_remarks import remarks
-from lab.experiments.fsw_runs import LABELS, Cells, Found, precision_of, work
+from lab.experiments.fsw_runs import LABELS, Cells, Found, Moved, precision_of, work
 from lab.experiments.report import Report
 from lab.experiments.verdicts import TRUE, Verdicts
 from skyband.frequency.many_groups import fullest_cell
@@ -29,7 +29,7 @@ class Finding(NamedTuple):
     figures: str = ""
 
 
-def conclude(report: Report, found: Found, moved: Found, crowding: dict[str, Cells]) -> Verdicts:
+def conclude(report: Report, found: Found, moved: Moved, crowding: dict[str, Cells]) -> Verdicts:
     """Write the verdicts and the remarks."""
     verdicts = judged([
         *_precision(found), *_operations(found), *_memory(found), *_guarantees(found, crowding)
@@ -196,6 +196,17 @@ def _precision_of_logs(found: Found) -> list[Finding]:
                 f"{c}, deviation: "
                 + ", ".join(f"{LABELS[n]} {100 * deviation[c][n]:.1f}" for n in sketches[c])
                 for c in logs
+            ),
+        ),
+        Finding(
+            "ss-unstable",
+            {
+                LABELS[n]: deviation[c]["ss"] >= deviation[c][n]
+                for c in logs if c == "osdf-3-days" for n in sketches[c] if n != "ss"
+            },
+            "Deviations over 3 days: " + "; ".join(
+                f"{LABELS[n]} {100 * deviation[c][n]:.1f}"
+                for c in logs if c == "osdf-3-days" for n in sketches[c]
             ),
         ),
         Finding(

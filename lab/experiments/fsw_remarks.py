@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from lab.experiments.fsw_paper import PAPER
-from lab.experiments.fsw_runs import LABELS, Cells, Found, precision_of, work
+from lab.experiments.fsw_runs import LABELS, Cells, Found, Moved, precision_of, work
 
 __all__ = ["order_explains", "remarks"]
 
 
-def remarks(found: Found, moved: Found, crowding: dict[str, Cells]) -> list[str]:
+def remarks(found: Found, moved: Moved, crowding: dict[str, Cells]) -> list[str]:
     """What explains the claims that fail, and how our figures compare with the paper's."""
     notes = [*_order_notes(found, moved), *_dips(found), *_proofs(found), *_against_paper(found)]
     fsp = [
@@ -50,25 +51,21 @@ def _range(values: Sequence[float]) -> str:
     return f"{min(values):.1f} to {max(values):.1f} times" if values else "not tried"
 
 
-def _order_notes(found: Found, moved: Found) -> list[str]:
+def _order_notes(found: Found, moved: Moved) -> list[str]:
     """How much of the gap to FSS, or to FSP, is left when the rows change places."""
     notes = []
     for case, runs in moved.items():
         better, worse = ("fsp", "fsw-f") if case.startswith("osdf") else ("fss", "fsw-r")
         if better not in runs or worse not in runs:
             continue
-        if not runs["exact"].precision:
-            continue
-        gap, left = (
-            precision_of(each, case, better) - precision_of(each, case, worse)
-            for each in (found, moved)
-        )
-        if gap <= 0.001:
+        gap = precision_of(found, case, better) - precision_of(found, case, worse)
+        left = runs[better] - runs[worse]
+        if gap <= 0.001 or math.isnan(left.mean):
             continue
         notes.append(
             f"""{case}: {LABELS[worse]} is {100 * gap:.1f} points behind {LABELS[better]} in the
-            order of the data and {100 * left:.1f} points with the rows shuffled, so
-            {order_explains(gap, left)}."""
+            order of the data and {left * 100:.1f} points with the rows shuffled, so
+            {order_explains(gap, left.mean)}."""
         )
     return notes
 

@@ -13,6 +13,7 @@ import skyband as sb
 from lab.datasets.real import real
 from lab.experiments.fsw_paper import DESTINATIONS, words
 from lab.experiments.report import Progress
+from lab.experiments.seeds import SEEDS, Sample
 from skyband.data.keys import hash_columns
 from skyband.frequency.many_groups import fullest_cell
 
@@ -66,6 +67,8 @@ class Measured:
 
 Found = dict[str, dict[str, Measured]]
 """By case and algorithm."""
+Moved = dict[str, dict[str, Sample]]
+"""Precision of cases whose rows have changed places, in several orders; by case and algorithm."""
 
 
 @dataclass(frozen=True)
@@ -121,13 +124,27 @@ def cases(scale: float) -> list[Case]:
     ]  # fmt: skip
 
 
-def shuffled(scale: float) -> list[Case]:
+def in_other_orders(scale: float, progress: Progress) -> Moved:
+    """Precision on shuffled rows."""
+    found: dict[str, dict[str, list[float]]] = {}
+    for seed in range(SEEDS):
+        for case in shuffled(scale, seed):
+            for name, each in run(case, progress).items():
+                known = found.setdefault(case.name, {}).setdefault(name, [])
+                known.append(float(np.mean(each.precision)) if each.precision else float("nan"))
+    return {
+        case: {name: Sample(tuple(values)) for name, values in runs.items()}
+        for case, runs in found.items()
+    }
+
+
+def shuffled(scale: float, seed: int) -> list[Case]:
     """Folha with its articles, and the log with the rows of each day, in random order.
 
     Only the algorithms that the verdicts compare.
     """
     found = []
-    rng = np.random.default_rng(4)
+    rng = np.random.default_rng(seed)
     wanted: tuple[str, ...]
     for case in cases(scale):
         rows = case.table.num_rows

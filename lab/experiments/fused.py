@@ -32,7 +32,7 @@ QUICK = 0.1
 
 def estimate(scale: float) -> float:
     """About how many seconds of processor time a run takes: most of it grows with the scale."""
-    return 80 + 250 * scale
+    return 90 + 250 * scale
 
 
 def reproduce(scale: float, out: Path, progress: Progress) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -69,12 +69,12 @@ def synthetic(
         )
         found.append(measured(made, window, k, spacing, settings))
 
-    def joined(each: Sequence[Mapping[str, Sample]]) -> dict[str, Sample]:
+    def by_name(each: Sequence[Mapping[str, Sample]]) -> dict[str, Sample]:
         return {n: Sample(tuple(one[n].mean for one in each)) for n in each[0]}
 
     return Measured(
-        joined([each.retained for each in found]),
-        joined([each.precisions for each in found]),
+        by_name([each.retained for each in found]),
+        by_name([each.precisions for each in found]),
         Sample(tuple(each.error.mean for each in found)),
     )
 
@@ -119,20 +119,17 @@ def _mean(values: Sequence[float]) -> Sample:
     return Sample.of(float(np.mean(values)))
 
 
-@dataclass(frozen=True)
-class Bytes:
+class Bytes(NamedTuple):
     """The size of an algorithm's state in bytes, and what two of its parts take."""
 
-    total: int
-    guard: int
-    sketch: int
-    reports: int = 0
+    total: Sample
+    guard: Sample
+    sketch: Sample
+    reports: Sample
     """Reports in the log, as a mean over the same time."""
 
 
-def state_bytes(
-    reports: pa.Table, window: int, k: int = 10, *, guard: bool = True
-) -> dict[str, Bytes]:
+def state_bytes(reports: pa.Table, window: int, k: int = 10) -> dict[str, Bytes]:
     """What each algorithm takes with its default settings: the mean over the last half window."""
     streams = tuple(reports["stream"].combine_chunks().dictionary.to_pylist())
     found = {}
@@ -140,7 +137,7 @@ def state_bytes(
     for name in ALGORITHMS:
         query = FusedTopK(
             k=k, id="object", stream="stream", value="value", streams=streams, algorithm=name,
-            window=CountWindow(window, slide=SLIDE), options={} if guard else {"guard": False},
+            window=CountWindow(window, slide=SLIDE),
         )  # fmt: skip
         monitor = Monitor(query)
         totals, held_reports = [], []
@@ -153,28 +150,27 @@ def state_bytes(
         synopsis: Any = monitor.session.synopsis
         held = 0 if synopsis.guard is None else synopsis.guard.nbytes
         sketch = int(monitor.stats().get("sketch_bytes", 0))
-        total, kept = (round(float(np.mean(each))) for each in (totals, held_reports))
-        found[name] = Bytes(total, held, sketch, kept)
+        total, kept = (float(np.mean(each)) for each in (totals, held_reports))
+        found[name] = Bytes(*map(Sample.of, (total, held, sketch, kept)))
     return found
 
 
-@dataclass(frozen=True)
-class Recurring:
+class Recurring(NamedTuple):
     """Live reports of one object in one stream: how many there are, and what is estimated."""
 
-    most: int
-    mean: float
+    most: Sample
+    mean: Sample
     """F2 / F1: the number for the object of a randomly chosen report."""
-    estimate: int
-    root: float
+    estimate: Sample
+    root: Sample
     """The square root of F2, which the greatest number never exceeds."""
-    precision: float
+    precision: Sample
     """Of EAA with the estimate."""
 
 
-def recurring(rows: int, window: int, exponent: float, k: int = 10) -> Recurring:
+def recurring(rows: int, window: int, exponent: float, seed: int, k: int = 10) -> Recurring:
     """Reports whose objects follow a power law; with exponent 0 they are uniform."""
-    rng = np.random.default_rng(7)
+    rng = np.random.default_rng(seed)
     objects = window // 3
     weights = 1.0 / np.arange(1, objects + 1) ** exponent
     made = pa.table({
@@ -199,11 +195,11 @@ def recurring(rows: int, window: int, exponent: float, k: int = 10) -> Recurring
     counts = [np.bincount(live["object"].to_numpy()[stream == s]) for s in (0, 1)]
     squares = [float((count.astype(float) ** 2).sum()) for count in counts]
     return Recurring(
-        most=int(max(count.max() for count in counts)),
-        mean=max(f2 / count.sum() for f2, count in zip(squares, counts, strict=True)),
-        estimate=int(synopsis.self_join.recurrences(synopsis.first)),
-        root=max(squares) ** 0.5,
-        precision=float(np.mean(precisions)),
+        most=Sample.of(max(count.max() for count in counts)),
+        mean=Sample.of(max(f2 / count.sum() for f2, count in zip(squares, counts, strict=True))),
+        estimate=Sample.of(synopsis.self_join.recurrences(synopsis.first)),
+        root=Sample.of(max(squares) ** 0.5),
+        precision=_mean(precisions),
     )
 
 

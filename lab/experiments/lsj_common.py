@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from lab.experiments.lsj_runs import (
@@ -21,11 +21,14 @@ from lab.experiments.lsj_runs import (
     PAPER_LSJ,
     PAPER_LSJ1,
     STEP_ISJ,
+    WINDOWS,
     Plan,
     Times,
+    over_seeds,
 )
 from lab.experiments.remarks import saving, span
 from lab.experiments.report import Progress, Report
+from lab.experiments.seeds import Sample
 from lab.experiments.verdicts import Bound, Verdicts, above
 
 __all__ = [
@@ -54,18 +57,20 @@ LARGE = 8000
 """Above so many live rows Naive is left out, and independent rows with one corner for all."""
 ROOMS = 10
 """Windows of the rooms."""
+FEW_WINDOWS = 5
+"""Windows of a synthetic stream with many rows."""
 
 
 def cells(times: Times) -> list[Any]:
     """The columns GAINS of one setting."""
-    naive = f"{times.gain(PAPER_LSJ, NAIVE):.1f}" if NAIVE in times.own else "-"
+    naive = [times.gain(PAPER_LSJ, NAIVE)] if NAIVE in times.own else []
     shown = [
         times.gain(PAPER_LSJ, PAPER_ISJ), times.gain(PAPER_LSJ, PAPER_LSJ1),
         times.local_share(PAPER_ISJ), times.gain(CORNER_LSJ, CORNER_ISJ),
         times.gain(CORNER_LSJ, CORNER_LSJ1), times.gain(LSJ, ISJ), times.gain(LSJ, LSJ1),
         times.local_share(ISJ), times.gain(OURS, ISJ), times.gain(AUTO, ISJ),
     ]  # fmt: skip
-    return [naive, *("-" if math.isnan(value) else value for value in shown)]
+    return [*([] if naive else ["-"]), *(f"{value:.1f}" for value in (*naive, *shown))]
 
 
 ROWS = {
@@ -88,7 +93,7 @@ def in_millis(report: Report, what: str, found: Mapping[str, Times]) -> None:
 
 
 def _millis(times: Times, plan: Plan) -> str:
-    if plan not in times.own or math.isnan(times.own[plan]):
+    if plan not in times.own or math.isnan(times.own[plan].mean):
         return "-"
     return f"{times.millis(plan):,.2f} / {times.millis(plan, whole=True):,.2f}"
 
@@ -106,10 +111,32 @@ class Run:
     """The paper's gains at many rows are judged here, too."""
     largest: int
     noise: float = 3.0
+    """Of a difference of gains on the rooms, which have no seed."""
+    known: dict[Any, Times] = field(default_factory=dict)
 
     @property
     def slide(self) -> int:
         return self.size // 10
+
+    def drawn(
+        self, how: str, size: int, slide: int = 0, dimensions: int = 2, join_rate: float = 0.02
+    ) -> Times:
+        """All plans on synthetic streams of several seeds; a setting is measured once.
+
+        Above LARGE rows Naive is left out, and one corner for all independent rows.
+        """
+        setting = (size, slide or size // 10, dimensions)
+        if (how, setting, join_rate) not in self.known:
+            self.progress(f"{how}, {setting}, join rate {join_rate}")
+            corner = OTHERS["one corner for all rows"] if how == "independent" else ()
+            out = {NAIVE, *corner} if size > LARGE else set()
+            plans = [plan for plan in PLANS if plan not in out]
+            windows = FEW_WINDOWS if size >= LARGE else WINDOWS
+            times = over_seeds(plans, *setting, windows, distribution=how, join_rate=join_rate)
+            for plan in out - {NAIVE}:
+                times.own[plan] = times.fold[plan] = times.local[plan] = Sample.of(math.nan)
+            self.known[how, setting, join_rate] = times
+        return self.known[how, setting, join_rate]
 
     def more(self) -> Bound:
         """A difference of gains that is above the noise."""
@@ -123,8 +150,8 @@ class Run:
 def explained(times: Mapping[Any, Times], noise: float) -> str:
     """How much sharing could save, which is local skylines, and how much it does save."""
     lsj, _, isj = PAPER
-    share = [each.local_share(isj) for each in times.values()]
-    gains = {_said(setting): each.gain(lsj, isj) for setting, each in times.items()}
+    share = [each.local_share(isj).mean for each in times.values()]
+    gains = {_said(setting): each.gain(lsj, isj).mean for setting, each in times.items()}
     saved = saving(gains, noise)
     more = "" if "noise" in saved else f" Differences up to {noise:.0f} points are noise."
     return f"""Local skylines, which sharing saves, are {span(share)} % of ISJ's time, and LSJ
@@ -132,7 +159,7 @@ def explained(times: Mapping[Any, Times], noise: float) -> str:
 
 
 def by_form(
-    run: Run, key: str, cases: Mapping[str, float], bound: Bound, why: str, unit: str = "points"
+    run: Run, key: str, cases: Mapping[str, Sample], bound: Bound, why: str, unit: str = "points"
 ) -> None:
     """Judge by the paper's form; the others are shown apart."""
     judged = {name: value for name, value in cases.items() if name not in OTHERS}
@@ -146,7 +173,7 @@ def judge_ratios(
 ) -> None:  # fmt: skip
     """Judge LSJ's time as a share of another's (its place in a pair), in every setting."""
 
-    def ratio(times: Times, pair: Pair) -> float:
+    def ratio(times: Times, pair: Pair) -> Sample:
         return times.ratio(pair[0], pair[other] if isinstance(other, int) else other)
 
     cases = {_said(setting): ratio(times, PAPER) for setting, times in found.items()}
@@ -154,7 +181,7 @@ def judge_ratios(
         f"{_said(setting)}, {name}": ratio(times, pair)
         for name, pair in OTHERS.items()
         for setting, times in found.items()
-        if not math.isnan(times.own[pair[0]])
+        if not math.isnan(times.own[pair[0]].mean)
     }
     run.verdicts.judge(key, cases, bound, unit=unit, why=why, apart=apart)
 

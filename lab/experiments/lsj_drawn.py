@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -13,119 +13,74 @@ from lab.experiments.lsj_common import (
     OTHERS,
     PAIRS,
     PAPER,
-    PLANS,
     Run,
     by_form,
     cells,
     in_millis,
 )
-from lab.experiments.lsj_runs import (
-    AUTO,
-    CORNER_ISJ,
-    ISJ,
-    LSJ,
-    LSJ1,
-    NAIVE,
-    WINDOWS,
-    Plan,
-    Setting,
-    Times,
-    local_comparisons,
-    timed,
-)
-from lab.experiments.seeds import SEEDS, Sample
+from lab.experiments.lsj_runs import AUTO, ISJ, LSJ, LSJ1, NAIVE, Times, local_comparisons, seeded
+from lab.experiments.seeds import Sample
 from lab.experiments.verdicts import Bound, above, at_least, at_most, below, between
 
 __all__ = ["figure_12", "figure_13", "figure_14"]
 
 
 def figure_12(run: Run) -> dict[str, Times]:
-    """Correlation: all forms on one stream, then what the claims are about on several."""
-    found: dict[str, Times] = {}
-    rows: list[list[Any]] = []
+    """Correlation."""
+    found: dict[tuple[str, int], Times] = {}
     counts: list[list[Any]] = []
-    seeded: dict[tuple[str, int], list[Times]] = {}
     for how in DISTRIBUTIONS:
-        run.progress(f"Figure 12: {how}")
         # On anti-correlated rows all answers are large, so a quarter of the rows is enough.
         mine = run.size // 4 if how == "anti-correlated" else run.size
-        setting = Setting.drawn(mine, mine // 10, distribution=how)
-        found[how] = timed(setting, PLANS)
-        rows.append([how, mine, *cells(found[how])])
-        counts.append([how, *(local_comparisons(setting, p) for p in (ISJ, LSJ1, LSJ))])
-        counts[-1].append((1 - counts[-1][3] / counts[-1][1]) * 100)
         for size in (mine,) if how == "anti-correlated" else (mine, run.volume):
-            run.progress(f"Figure 12: {how}, {size:,} rows, {SEEDS} seeds")
-            seeded[how, size] = _seeded(how, size)
+            found[how, size] = run.drawn(how, size)
+        isj, one, every = (
+            Sample(tuple(local_comparisons(setting, plan)
+                         for setting in seeded(mine, mine // 10, distribution=how)))
+            for plan in (ISJ, LSJ1, LSJ)
+        )  # fmt: skip
+        saved = (Sample.of(1) - every / isj) * 100
+        counts.append([how, *(f"{each:,.0f}" for each in (isj, one, every)), f"{saved:.1f}"])
     run.report.heading("Figure 12: correlation")
-    run.report.table(["distribution", "live rows", *GAINS], rows)
+    run.report.table(
+        ["distribution", "live rows", *GAINS],
+        [[how, size, *cells(times)] for (how, size), times in found.items()],
+    )
     run.report.text("Comparisons for local skylines (the paper gives only times):")
     run.report.table(["distribution", "isj", "lsj (1)", "lsj (all)", "saved %"], counts)
-    run.report.text(
-        f"""The quantities of the claims, on {SEEDS} streams of each kind: means with their 95 %
-        intervals, in %."""
-    )
-    header = [
-        f"{name}: over {other}" for name in SEEDED for other in ("isj", "lsj (1)")
-    ]  # fmt: skip
-    run.report.table(
-        ["distribution", "live rows", *header],
-        [[how, size, *(f"{_gain(times, pair, other):.1f}" for pair in SEEDED.values()
-                       for other in (2, 1))] for (how, size), times in seeded.items()],
-    )  # fmt: skip
-    _distributions(run, seeded)
-    return {f"Fig. 12: {how}": times for how, times in found.items()}
+    _distributions(run, found)
+    return {f"Fig. 12: {how}, {size:,} rows": times for (how, size), times in found.items()}
 
 
-SEEDED = {name: pair for name, pair in PAIRS.items() if pair[2] != CORNER_ISJ}
-
-
-def _seeded(how: str, size: int) -> list[Times]:
-    plans = [plan for pair in SEEDED.values() for plan in pair]
-    windows = 10 if size <= 2_000 else 5
-    return [
-        timed(Setting.drawn(size, size // 10, windows=windows, distribution=how, seed=seed),
-              plans, repeat=2)
-        for seed in range(1, SEEDS + 1)
-    ]  # fmt: skip
-
-
-def _gain(times: Sequence[Times], pair: tuple[Plan, Plan, Plan], other: int) -> Sample:
-    return Sample(tuple(each.gain(pair[0], pair[other]) for each in times))
-
-
-def _distributions(run: Run, found: Mapping[tuple[str, int], Sequence[Times]]) -> None:
+def _distributions(run: Run, found: Mapping[tuple[str, int], Times]) -> None:
     judge, size, middle, anti = run.verdicts.judge, run.size, "independent", "anti-correlated"
-    why = run.why({f"{how}, {n:,} rows": times[0] for (how, n), times in found.items()})
+    why = run.why({f"{how}, {n:,} rows": times for (how, n), times in found.items()})
 
-    def gains(how: str, size: int, other: int) -> dict[str, Sample]:
-        """By form of the algorithm."""
-        return {name: _gain(found[how, size], pair, other) for name, pair in SEEDED.items()}
+    def gains(how: str, size: int) -> dict[str, Sample]:
+        """Over ISJ, by form of the algorithm."""
+        return {name: found[how, size].gain(pair[0], pair[2]) for name, pair in PAIRS.items()}
 
     def judged(key: str, cases: Mapping[str, Mapping[str, Sample]], bound: Bound,
                unit: str) -> None:  # fmt: skip
         """Cases by setting and form."""
         judge(
             key, {name: each["the paper's form"] for name, each in cases.items()}, bound,
-            unit=unit, why=why, apart={f"{name}, ours": v["ours"] for name, v in cases.items()},
+            unit=unit, why=why,
+            apart={f"{name}, {form}": v[form] for form in OTHERS for name, v in cases.items()},
         )  # fmt: skip
 
     def left(how: str, size: int, other: int) -> dict[str, Sample]:
         """The time of LSJ as a share of the other's."""
-        return {
-            name: Sample(tuple(each.ratio(pair[0], pair[other]) for each in found[how, size]))
-            for name, pair in SEEDED.items()
-        }
+        times = found[how, size]
+        return {name: times.ratio(pair[0], pair[other]) for name, pair in PAIRS.items()}
 
     def minus(a: Mapping[str, Sample], b: Mapping[str, Sample]) -> dict[str, Sample]:
         return {name: a[name] - b[name] for name in a}
 
     sizes = {f"{n:,} rows": n for n in (size, run.volume)}
-    more = {
-        name: minus(gains("correlated", n, 2), gains(middle, n, 2)) for name, n in sizes.items()
-    }
+    more = {name: minus(gains("correlated", n), gains(middle, n)) for name, n in sizes.items()}
     judged("correlation", more, run.more(), "points above independent")
-    less = {f"{size // 4:,} rows": minus(gains(middle, size, 2), gains(anti, size // 4, 2))}
+    less = {f"{size // 4:,} rows": minus(gains(middle, size), gains(anti, size // 4))}
     judged("anti-least", less, run.more(), "points below independent")
     judged("up-to-80", {name: left("correlated", n, 2) for name, n in sizes.items()},
            at_most(0.25, timed=True), "× ISJ's time")  # fmt: skip
@@ -138,12 +93,9 @@ def _distributions(run: Run, found: Mapping[tuple[str, int], Sequence[Times]]) -
     judged("layers-30", others, at_most(0.7, timed=True), "× LSJ (1)'s time")
     # Four times as many correlated rows must be faster still.
     ratio = {
-        name: Sample(tuple(
-            a.own[plan] / b.own[plan]
-            for a, b in zip(found[anti, size // 4], found["correlated", size], strict=True)
-        ))
+        name: found[anti, size // 4].own[plan] / found["correlated", size].own[plan]
         for name, plan in (("LSJ", PAPER[0]), ("LSJ (1)", PAPER[1]))
-    }  # fmt: skip
+    }
     judge("one-correlated", ratio, above(1.0, timed=True), unit="× on anti-correlated rows",
           why=why)  # fmt: skip
 
@@ -155,9 +107,7 @@ def figure_13(run: Run) -> dict[str, Times]:
     rows: list[list[Any]] = []
     for how in ("correlated", "independent"):
         for rate in rates:
-            run.progress(f"Figure 13: {how}, join rate {rate}")
-            setting = Setting.drawn(run.size, run.slide, distribution=how, join_rate=rate)
-            found[how, rate] = timed(setting, PLANS)
+            found[how, rate] = run.drawn(how, run.size, join_rate=rate)
             rows.append([how, str(rate), *cells(found[how, rate])])
     run.report.heading("Figure 13: join rate")
     run.report.table(["distribution", "join rate", *GAINS], rows)
@@ -197,8 +147,7 @@ def figure_14(run: Run) -> dict[str, Times]:
         ("dimensions", "correlated", [(size // 2, size // 20, d) for d in (1, 2, 3)]),
     ):
         for window, slide, d in cases:
-            run.progress(f"Figure 14: {what}, {how}, {window} / {slide}, {d} dimensions per side")
-            found[what, how, window, slide, d] = _sized(how, window, slide, d)
+            found[what, how, window, slide, d] = run.drawn(how, window, slide, d)
             shown = cells(found[what, how, window, slide, d])
             rows.append([what, how, window, slide, d, *shown])
     run.report.heading("Figure 14: shift, volume and dimensions")
@@ -215,32 +164,17 @@ def figure_14(run: Run) -> dict[str, Times]:
     }
 
 
-def _sized(how: str, window: int, slide: int, dimensions: int) -> Times:
-    """Large volumes run fewer windows."""
-    if window <= LARGE:
-        windows = WINDOWS if window <= LARGE // 4 else 10
-        setting = Setting.drawn(window, slide, dimensions, windows, distribution=how)
-        return timed(setting, PLANS)
-    setting = Setting.drawn(window, slide, dimensions, windows=5, distribution=how)
-    plans = [plan for plan in PLANS if plan != NAIVE]
-    if how == "correlated":
-        return timed(setting, plans)
-    corner = OTHERS["one corner for all rows"]
-    times = timed(setting, [plan for plan in plans if plan not in corner])
-    for plan in corner:
-        times.own[plan] = times.fold[plan] = times.local[plan] = float("nan")
-    return times
-
-
 def _plot_volume(run: Run, how: str, found: dict[int, Times]) -> None:
+    pairs = {name: (pair[0], pair[2]) for name, pair in PAIRS.items()} | {"automatic": (AUTO, ISJ)}
+    lines = {name: [t.gain(*pair) for t in found.values()] for name, pair in pairs.items()}
     run.report.plot(
         f"lsj-volume-{how}",
         f"gain of LSJ over ISJ as the window grows ({how})",
-        {name: [t.gain(pair[0], pair[2]) for t in found.values()] for name, pair in PAIRS.items()}
-        | {"automatic": [t.gain(AUTO, ISJ) for t in found.values()]},
+        {name: [each.mean for each in line] for name, line in lines.items()},
         "live rows per side",
         "%",
         [f"{n:,}" for n in found],
+        halves={name: [each.half for each in line] for name, line in lines.items()},
     )
 
 
@@ -251,7 +185,7 @@ def _judge_14(run: Run, found: dict[Any, Times], shifts: list[Any], volumes: lis
     ):  # fmt: skip
         small, great = (found["shift", how, *shifts[n]] for n in (0, 2))
         cases = {
-            name: sign * (small.gain(pair[0], pair[2]) - great.gain(pair[0], pair[2]))
+            name: (small.gain(pair[0], pair[2]) - great.gain(pair[0], pair[2])) * sign
             for name, pair in PAIRS.items()
         }
         by_form(run, key, cases, run.more(), why)

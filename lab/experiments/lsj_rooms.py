@@ -32,9 +32,11 @@ from lab.experiments.lsj_runs import (
     layers_of,
     lsj,
     overlaps,
+    seeded,
     timed,
 )
 from lab.experiments.remarks import moved
+from lab.experiments.seeds import Sample
 from lab.experiments.verdicts import about, at_least, at_most, below, between
 
 __all__ = ["figure_5", "figure_10", "figure_11"]
@@ -44,41 +46,46 @@ def figure_5(run: Run) -> dict[str, Times]:
     """Layers, and the rows that they share with the previous window."""
     report, verdicts = run.report, run.verdicts
     run.progress("Figure 5: overlap of layers")
-    series = overlaps(Setting.drawn(run.size, run.slide), 5)
+    drawn = [overlaps(setting, 5) for setting in seeded(run.size, run.slide)]
+    series = drawn[0]
     report.heading("Figure 5: layers, and the rows that they share with the previous window")
     report.plot(
         "lsj-overlap",
-        "overlap per layer above the first, five windows (independent)",
+        "overlap per layer above the first, five windows of one stream (independent)",
         {f"window {i + 1}": values for i, values in enumerate(series)},
         "layer - 2",
         "% of rows",
     )
-    shares = [value for values in series for value in values]
-    early = float(np.mean([np.mean(values[:3]) for values in series if values]))
-    late = float(np.mean([np.mean(values[-3:]) for values in series if values]))
+    shares, early, late = (
+        Sample(tuple(float(np.mean([np.mean(values[part]) for values in each if values]))
+                     for each in drawn))
+        for part in (slice(None), slice(1), slice(-1, None))
+    )  # fmt: skip
     rows: list[list[Any]] = []
-    counted: dict[tuple[str, str], float] = {}
+    counted: dict[tuple[str, str], Sample] = {}
     samples = {
-        f"{how} {size:,}": Setting.drawn(size, size // 10, distribution=how, windows=3)
+        f"{how} {size:,}": [*seeded(size, size // 10, 2, 3, distribution=how)]
         for size in (run.size, 4 * run.size)
         for how in ("correlated", "independent")
     }
     if data_folder() is not None:
-        samples["rooms"] = Setting.sensors(run.minutes, run.minutes // 10, 3)
-    for sample, setting in samples.items():
+        samples["rooms"] = [Setting.sensors(run.minutes, run.minutes // 10, 3)]
+    for sample, settings in samples.items():
         for name, pair in PAIRS.items():
-            counts = layers_of(setting, pair[2], 3)
-            rows.append([sample, name, min(counts), max(counts)])
-            counted[sample, name] = float(np.mean(counts))
-    report.table(["rows", "pruning", "fewest layers", "most layers"], rows)
+            counts = [layers_of(setting, pair[2], 3) for setting in settings]
+            mean = Sample(tuple(float(np.mean(each)) for each in counts))
+            rows.append([sample, name, int(np.min(counts)), f"{mean:.1f}", int(np.max(counts))])
+            counted[sample, name] = mean
+    report.table(["rows", "pruning", "fewest layers", "mean", "most layers"], rows)
     report.text(
-        f"""From the first three layers above the data to the last three, the share of rows that
-        were there in the previous window {moved(early, late, ".0f")} %."""
+        f"""The share of rows that were there in the previous window is {early:.0f} % in the first
+        layer above the data and {late:.0f} % in the last, over {len(drawn)} streams."""
     )
     most = max(row[-1] for row in rows)
     growth = [
-        moved(counted[f"{how} {run.size:,}", "the paper's form"],
-              counted[f"{how} {4 * run.size:,}", "the paper's form"], ".1f", near=1.0) + f" ({how})"
+        moved(counted[f"{how} {run.size:,}", "the paper's form"].mean,
+              counted[f"{how} {4 * run.size:,}", "the paper's form"].mean, ".1f", near=1.0)
+        + f" ({how})"
         for how in ("correlated", "independent")
     ]  # fmt: skip
     verdicts.judge(
@@ -89,12 +96,12 @@ def figure_5(run: Run) -> dict[str, Times]:
         in any form, are {most}. With four times the live rows the mean {"; ".join(growth)}.""",
     )  # fmt: skip
     verdicts.judge(
-        "overlap", {"mean of all layers": float(np.mean(shares))}, at_least(50), unit="%",
-        why=f"the mean over {len(shares)} layers is {np.mean(shares):.0f} %",
+        "overlap", {"mean of all layers": shares}, at_least(50), unit="%",
+        why=f"the mean over all layers is {shares:.0f} %",
     )  # fmt: skip
     verdicts.judge(
-        "overlap-falls", {"first three to last three": late - early}, below(0.0), unit="points",
-        why=f"{early:.0f} % and {late:.0f} %",
+        "overlap-falls", {"first to last": late - early}, below(0.0), unit="points",
+        why=f"It is {early:.0f} % in the first layer above the data, {late:.0f} % in the last.",
     )  # fmt: skip
     return {}
 
@@ -132,7 +139,7 @@ def figure_10(run: Run) -> dict[str, Times]:
         {f"{a.layers} to {'all' if b == lsj_all else b.layers}": later - earlier
          for (a, b), (earlier, later) in zip(pairwise(layers), pairwise(gain), strict=True)},
         run.more(), unit="points over ISJ",
-        why=f"From one layer to all the gain {moved(gain[0], gain[-1], '.1f')} %. {why}",
+        why=f"From one layer to all the gain {moved(gain[0].mean, gain[-1].mean, '.1f')} %. {why}",
     )  # fmt: skip
     judge_ratios(
         run, "naive", rooms, NAIVE, below(0.05, timed=True), "× Naive's time",

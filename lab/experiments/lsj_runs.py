@@ -16,6 +16,7 @@ from lab.datasets.skyline import rooms, two_streams
 from lab.experiments.lsj_paper import OneCornerJoin, PaperJoin
 from lab.experiments.lsj_stepwise import StepwiseJoin
 from lab.experiments.lsj_witness import WitnessIsj
+from lab.experiments.seeds import SEEDS, Sample
 from skyband import registry
 from skyband.embedded.monitor import Monitor
 from skyband.errors import EngineError
@@ -26,7 +27,7 @@ __all__ = [
     "AUTO", "CORNER_ISJ", "CORNER_LSJ", "CORNER_LSJ1", "ISJ", "LSJ", "LSJ1", "NAIVE", "OURS",
     "PAPER_ISJ", "PAPER_LSJ", "PAPER_LSJ1",
     "STEP_ISJ", "WINDOWS", "WITNESS", "Plan", "Setting", "Times", "layers_of",
-    "local_comparisons", "lsj", "overlaps", "settled_share", "timed",
+    "local_comparisons", "lsj", "over_seeds", "overlaps", "seeded", "settled_share", "timed",
 ]  # fmt: skip
 
 WINDOWS = 30
@@ -147,41 +148,64 @@ class Setting:
 
 @dataclass
 class Times:
-    """CPU seconds of each plan over the full windows of a setting."""
+    """CPU seconds of each plan over the full windows of a setting, with each seed."""
 
-    fold: dict[Plan, float] = field(default_factory=dict)
+    fold: dict[Plan, Sample] = field(default_factory=dict)
     """From sealed panes to answers."""
-    own: dict[Plan, float] = field(default_factory=dict)
+    own: dict[Plan, Sample] = field(default_factory=dict)
     """Without what all algorithms do alike: storing the rows and writing the answer's columns."""
-    local: dict[Plan, float] = field(default_factory=dict)
+    local: dict[Plan, Sample] = field(default_factory=dict)
     """For local skylines, which are all that sharing can save; of the stepwise forms only."""
     windows: int = 1
     """The windows over which these times were taken."""
 
-    def millis(self, plan: Plan, whole: bool = False) -> float:
+    def millis(self, plan: Plan, whole: bool = False) -> Sample:
         """Milliseconds per window: its own, or from panes to answers."""
-        return 1000 * (self.fold if whole else self.own)[plan] / self.windows
+        return (self.fold if whole else self.own)[plan] * (1000 / self.windows)
 
-    def ratio(self, a: Plan, b: Plan, whole: bool = False) -> float:
+    def ratio(self, a: Plan, b: Plan, whole: bool = False) -> Sample:
         """The time of one plan as a share of the other's; their own, or from panes to answers."""
         times = self.fold if whole else self.own
         return times[a] / times[b]
 
-    def gain(self, a: Plan, b: Plan, whole: bool = False) -> float:
+    def gain(self, a: Plan, b: Plan, whole: bool = False) -> Sample:
         """How much of the time of ``b`` plan ``a`` saves, in %."""
-        return (1 - self.ratio(a, b, whole)) * 100
+        return (Sample.of(1) - self.ratio(a, b, whole)) * 100
 
-    def local_share(self, plan: Plan) -> float:
+    def local_share(self, plan: Plan) -> Sample:
         """The share of local skylines in a plan's own time, in %; of ours as of its steps."""
         plan = STEP_ISJ if plan == ISJ else plan
-        return 100 * self.local[plan] / self.own[plan]
+        return self.local[plan] / self.own[plan] * 100
+
+    @staticmethod
+    def of_seeds(each: Sequence[Times]) -> Times:
+        """The times of one setting with several seeds."""
+        found = Times(windows=each[0].windows)
+        for name in ("fold", "own", "local"):
+            for plan in each[0].own:
+                values = tuple(getattr(times, name)[plan].mean for times in each)
+                getattr(found, name)[plan] = Sample(values)
+        return found
 
 
 MOST, ENOUGH = 5, 0.2
 """A setting is run up to five times, by each plan until it has run for so many CPU seconds."""
 
 
-def timed(setting: Setting, plans: Sequence[Plan], repeat: int | None = None) -> Times:
+def over_seeds(
+    plans: Sequence[Plan], size: int, slide: int, dimensions: int, windows: int, **how: Any
+) -> Times:
+    """The times of plans on one stream of each seed, which is run once."""
+    settings = seeded(size, slide, dimensions, windows, **how)
+    return Times.of_seeds([timed(each, plans, 1) for each in settings])
+
+
+def seeded(*sizes: int, **how: Any) -> Iterator[Setting]:
+    """One setting with each seed."""
+    return (Setting.drawn(*sizes, seed=seed, **how) for seed in range(1, SEEDS + 1))
+
+
+def timed(setting: Setting, plans: Sequence[Plan], most: int = MOST) -> Times:
     """The times of plans; their answers must agree.
 
     The plans take turns with every push, so that a disturbance hits all of them. A window's time is
@@ -190,14 +214,13 @@ def timed(setting: Setting, plans: Sequence[Plan], repeat: int | None = None) ->
     pushes = setting.pushes()
     taken: dict[Plan, list[Any]] = {plan: [] for plan in plans}
     chosen = list(plans)
-    for _ in range(repeat or MOST):
+    for _ in range(most):
         _one_turn(setting, pushes, chosen, taken)
-        if repeat is None:
-            chosen = [p for p in chosen if np.array(taken[p])[..., 0].sum() < ENOUGH]
+        chosen = [p for p in chosen if np.array(taken[p])[..., 0].sum() < ENOUGH]
     found = Times(windows=setting.windows)
     for plan, each in taken.items():
-        found.fold[plan], found.own[plan], found.local[plan] = (
-            np.median(np.array(each), axis=0).sum(axis=0).tolist()
+        found.fold[plan], found.own[plan], found.local[plan] = map(
+            Sample.of, np.median(np.array(each), axis=0).sum(axis=0).tolist()
         )
     return found
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from lab.experiments.lsj_common import LARGE, Run
+from lab.experiments.lsj_common import FEW_WINDOWS, LARGE, Run
 from lab.experiments.lsj_runs import (
     ALL,
     ISJ,
@@ -14,12 +14,13 @@ from lab.experiments.lsj_runs import (
     STEP_ISJ,
     WITNESS,
     Plan,
-    Setting,
     Times,
+    over_seeds,
+    seeded,
     settled_share,
-    timed,
 )
 from lab.experiments.remarks import saving, span
+from lab.experiments.seeds import Sample
 
 __all__ = ["STEPS", "our_steps", "told"]
 
@@ -34,17 +35,17 @@ TITLES = (
 def our_steps(run: Run) -> None:
     """Measure each step against the form without it, and say what it gives."""
     found: dict[str, Times] = {}
-    settled: dict[str, float] = {}
+    settled: dict[str, Sample] = {}
     rows: list[list[Any]] = []
-    windows = 10
     for how in ("correlated", "independent"):
         for size in sorted({run.size // 4, run.size, min(run.volume, LARGE)}):
             run.progress(f"our steps: {how}, {size}")
-            setting = Setting.drawn(size, size // 10, distribution=how, windows=windows)
-            times = found[f"{how} {size:,}"] = timed(setting, STEPS)
-            settled[f"{how} {size:,}"] = settled_share(setting)
-            own = [f"{1000 * times.own[plan] / windows:.3f}" for plan in STEPS]
-            rows.append([how, size, *own, settled[f"{how} {size:,}"]])
+            name, windows = f"{how} {size:,}", 10 if size < LARGE else FEW_WINDOWS
+            setting = (size, size // 10, 2, windows)
+            times = found[name] = over_seeds(STEPS, *setting, distribution=how)
+            settled[name] = Sample(tuple(map(settled_share, seeded(*setting, distribution=how))))
+            own = [f"{times.millis(plan):.3f}" for plan in STEPS]
+            rows.append([how, size, *own, f"{settled[name]:.0f}"])
     run.report.heading("What the steps of our own give")
     run.report.text(
         """Milliseconds of own time per window. *Layer by layer* is one call of a kernel per local
@@ -59,15 +60,16 @@ def our_steps(run: Run) -> None:
     run.report.bullets(told(found, settled, run.noise))
 
 
-def told(found: Mapping[str, Times], settled: Mapping[str, float], noise: float) -> list[str]:
+def told(found: Mapping[str, Times], settled: Mapping[str, Sample], noise: float) -> list[str]:
     """What each step gives, in words."""
 
     def gains(plan: Plan, before: Plan) -> str:
-        return saving({name: each.gain(plan, before) for name, each in found.items()}, noise)
+        gained = {name: each.gain(plan, before).mean for name, each in found.items()}
+        return saving(gained, noise)
 
-    shared = {name: each.gain(WITNESS, ISJ) for name, each in found.items()}
+    shared = {name: each.gain(WITNESS, ISJ).mean for name, each in found.items()}
     pays = [name for name, value in shared.items() if value > noise]
-    ours = [name for name in pays if found[name].ratio(WITNESS, OURS) < 1]
+    ours = [name for name in pays if found[name].ratio(WITNESS, OURS).mean < 1]
     if not pays:
         verdict = "It pays nowhere here, so `isj` and `lsj` do without it."
     elif not ours:
@@ -77,8 +79,9 @@ def told(found: Mapping[str, Times], settled: Mapping[str, float], noise: float)
     else:
         verdict = f"""It pays in {len(pays)} of {len(shared)} cases, and is faster than `gsj` in
             {len(ours)} of them ({", ".join(ours)})."""
+    rows = span([each.mean for each in settled.values()])
     return [
         f"All layers in one call: `isj` {gains(ISJ, STEP_ISJ)}; `lsj` {gains(LSJ, STEP_LSJ)}.",
-        f"Pruning shared: `isj` {saving(shared, noise)}, with {span([*settled.values()])} % of the "
+        f"Pruning shared: `isj` {saving(shared, noise)}, with {rows} % of the "
         f"rows settled. {verdict}",
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lab.experiments.verdicts import Claim
+from lab.experiments.verdicts import claims
 
 __all__ = ["CLAIMS", "DELTAS", "EPSILONS", "PAPER", "PAPER_DELTA", "Printed"]
 
@@ -64,57 +64,51 @@ PAPER_DELTA: dict[str, Printed] = {
                    (52.5, 51.6, 51.4, 50.1, 49.7)),
 }  # fmt: skip
 
-CLAIMS = [
-    Claim("promise", "definition 1, Theorem 4",
-          "a rank's score is off by at most epsilon with probability delta", main=True),
-    Claim("nodes", "3, 5.4", "the candidates are bounded by R / epsilon"),
-    Claim("logarithmic", "abstract, formula (4)",
-          "even in the worst case a candidate is merged only e ln(R / (epsilon k)) times"),
-    Claim("pruned-stationary", "4.2.1, 7.2",
-          "scores unrelated to time: most of the s - k rows that no window shows are pruned"),
-    Claim("pruned-time", "4.2.2, 7.2", "the same for scores that follow a curve"),
-    Claim("pruned-unknown", "4.2.3, 7.2", "the same if nothing is known of the scores"),
-    Claim("false-pruning", "Theorems 1 to 3", "too much is pruned with probability 1 - delta"),
-    Claim("time-epsilon", "7.1, Tables 2, 3", "time falls as epsilon grows"),
-    Claim("time-large-epsilon", "7.1, Tables 2, 3",
-          "time is not drastically changed by the greatest epsilons"),
-    Claim("time-delta", "7.1, Tables 2, 3", "delta does not heavily impact the time"),
-    Claim("deviation-epsilon", "7.1, Tables 2, 3", "deviation grows with epsilon"),
-    Claim("deviation-small", "7.1, Tables 2, 3", "deviation is much smaller than epsilon"),
-    Claim("deviation-delta", "7.1, Tables 2, 3", "delta does not change the deviation a lot"),
-    Claim("accuracy-epsilon", "7.1, Tables 2, 3", "accuracy falls as epsilon grows"),
-    Claim("accuracy-delta", "7.1, Tables 2, 3", "delta has no significant impact on accuracy"),
-    Claim("tables-time", "Tables 2, 3",
-          "the printed times, relative to those at epsilon = 0.1 % and delta = 0.99"),
-    Claim("tables-deviation", "Tables 2, 3", "the printed deviations"),
-    Claim("tables-accuracy", "Tables 2, 3", "the printed accuracies"),
-    Claim("skew1-time", "7.1, Table 3", "SKEW-I: more skew does not impact the time too much"),
-    Claim("skew1-deviation", "7.1, Table 3",
-          "SKEW-I: more skew does not impact the deviation too much"),
-    Claim("skew1-accuracy", "7.1, Table 3", "SKEW-I: more skew slowly decreases the accuracy"),
-    Claim("skew2-table", "7.1, Table 3", "SKEW-II: PABF's time is stable"),
-    Claim("stock-fastest", "7.2, Fig. 9a, c, e", "STOCK: PABF is the fastest of the three"),
-    Claim("stock-mintopk", "7.2, Fig. 9a",
-          "STOCK: PABF takes on average 40 % of MinTopK's time under various N", main=True),
-    Claim("stock-sma", "7.2, Fig. 9a",
-          "STOCK: PABF takes on average 20 % of SMA's time under various N", main=True),
-    Claim("stock-memory", "7.2, Fig. 9b, d, f", "STOCK: MinTopK keeps 1.6 times as much as PABF",
-          main=True),
-    Claim("time-fastest", "7.2, Figs. 10, 11", "TIME^U, TIME^R: PABF is the fastest of the three"),
-    Claim("time-significant", "7.2, Figs. 10, 11", "and that with significant advantage"),
-    Claim("time-memory", "7.2, Figs. 10, 11", "TIME^U, TIME^R: PABF keeps less than MinTopK"),
-    Claim("time-memory-much", "7.2, Figs. 10, 11", "and that with significant advantage, too"),
-    Claim("sma-period", "7.2, Fig. 11",
-          "windows shorter than the period: SMA takes long, because it rescans incessantly"),
-    Claim("pabf-period", "7.2, Fig. 11", "in these windows PABF is as fast as elsewhere"),
-    Claim("skew1-sma", "7.2, Fig. 12",
-          "SKEW-I: SMA's time exceeds PABF's by more, the more skew there is"),
-    Claim("skew2-pabf", "7.2, Fig. 12", "SKEW-II: PABF's time remains stable"),
-    Claim("skew2-sma", "7.2, Fig. 12", "SKEW-II: SMA's time increases dramatically"),
-    Claim("skew2-mintopk", "7.2, Fig. 12", "SKEW-II: MinTopK's time increases dramatically"),
-    Claim("skew2-kept", "7.2, Fig. 12",
-          "SKEW-II: if scores fall, MinTopK has to maintain many candidates"),
-    Claim("over-skyband", "-", "PABF takes less time than our exact default", ours=True),
-    Claim("less-than-skyband", "-", "PABF keeps less than our exact default", ours=True),
-]  # fmt: skip
+CLAIMS = claims("""
+    promise! | definition 1, Theorem 4 | a rank's score is off by at most epsilon with probability
+        delta
+    nodes | 3, 5.4 | the candidates are bounded by R / epsilon
+    logarithmic | abstract, formula (4) | even in the worst case a candidate is merged only e ln(R /
+        (epsilon k)) times
+    pruned-stationary | 4.2.1, 7.2 | scores unrelated to time: most of the s - k rows that no window
+        shows are pruned
+    pruned-time | 4.2.2, 7.2 | the same for scores that follow a curve
+    pruned-unknown | 4.2.3, 7.2 | the same if nothing is known of the scores
+    false-pruning | Theorems 1 to 3 | too much is pruned with probability 1 - delta
+    time-epsilon | 7.1, Tables 2, 3 | time falls as epsilon grows
+    time-large-epsilon | 7.1, Tables 2, 3 | time is not drastically changed by the greatest epsilons
+    time-delta | 7.1, Tables 2, 3 | delta does not heavily impact the time
+    deviation-epsilon | 7.1, Tables 2, 3 | deviation grows with epsilon
+    deviation-small | 7.1, Tables 2, 3 | deviation is much smaller than epsilon
+    deviation-delta | 7.1, Tables 2, 3 | delta does not change the deviation a lot
+    accuracy-epsilon | 7.1, Tables 2, 3 | accuracy falls as epsilon grows
+    accuracy-delta | 7.1, Tables 2, 3 | delta has no significant impact on accuracy
+    tables-time | Tables 2, 3 | the printed times, relative to those at epsilon = 0.1 % and delta =
+        0.99
+    tables-deviation | Tables 2, 3 | the printed deviations
+    tables-accuracy | Tables 2, 3 | the printed accuracies
+    skew1-time | 7.1, Table 3 | SKEW-I: more skew does not impact the time too much
+    skew1-deviation | 7.1, Table 3 | SKEW-I: more skew does not impact the deviation too much
+    skew1-accuracy | 7.1, Table 3 | SKEW-I: more skew slowly decreases the accuracy
+    skew2-table | 7.1, Table 3 | SKEW-II: PABF's time is stable
+    stock-fastest | 7.2, Fig. 9a, c, e | STOCK: PABF is the fastest of the three
+    stock-mintopk! | 7.2, Fig. 9a | STOCK: PABF takes on average 40 % of MinTopK's time under
+        various N
+    stock-sma! | 7.2, Fig. 9a | STOCK: PABF takes on average 20 % of SMA's time under various N
+    stock-memory! | 7.2, Fig. 9b, d, f | STOCK: MinTopK keeps 1.6 times as much as PABF
+    time-fastest | 7.2, Figs. 10, 11 | TIME^U, TIME^R: PABF is the fastest of the three
+    time-significant | 7.2, Figs. 10, 11 | and that with significant advantage
+    time-memory | 7.2, Figs. 10, 11 | TIME^U, TIME^R: PABF keeps less than MinTopK
+    time-memory-much | 7.2, Figs. 10, 11 | and that with significant advantage, too
+    sma-period | 7.2, Fig. 11 | windows shorter than the period: SMA takes long, because it rescans
+        incessantly
+    pabf-period | 7.2, Fig. 11 | in these windows PABF is as fast as elsewhere
+    skew1-sma | 7.2, Fig. 12 | SKEW-I: SMA's time exceeds PABF's by more, the more skew there is
+    skew2-pabf | 7.2, Fig. 12 | SKEW-II: PABF's time remains stable
+    skew2-sma | 7.2, Fig. 12 | SKEW-II: SMA's time increases dramatically
+    skew2-mintopk | 7.2, Fig. 12 | SKEW-II: MinTopK's time increases dramatically
+    skew2-kept | 7.2, Fig. 12 | SKEW-II: if scores fall, MinTopK has to maintain many candidates
+    over-skyband | ours | PABF takes less time than our exact default
+    less-than-skyband | ours | PABF keeps less than our exact default
+""")
 """Fig. 12 is a plot without numbers, so its claims are those of the text."""

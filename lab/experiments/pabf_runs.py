@@ -254,11 +254,21 @@ class Study:
         found = self._runs.get((name, case, algorithm))
         if found is None:
             self.progress(f"{name}: {algorithm}, N {case.size:,}, k {case.k}, s {case.slide:,}")
-            found = self._runs[name, case, algorithm] = self._run(name, case, algorithm)
+            scores = self.stream(name)
+            found = self._runs[name, case, algorithm] = self._run(name, scores, case, algorithm)
         return found
 
-    def _run(self, name: str, case: Case, algorithm: str) -> Run:
-        scores = self.stream(name)
+    def other_seeds(self, name: str, algorithms: Sequence[str]) -> dict[str, list[Run]]:
+        """The usual setting with every seed."""
+        self.progress(f"{name}: {SEEDS} seeds")
+        found: dict[str, list[Run]] = {algorithm: [] for algorithm in algorithms}
+        for seed in self.seeds(name):
+            scores = self._stream(name, 3 * self.size, seed)
+            for algorithm, runs in found.items():
+                runs.append(self._run(name, scores, self.usual, algorithm))
+        return found
+
+    def _run(self, name: str, scores: Scores, case: Case, algorithm: str) -> Run:
         if name == PERIODIC:  # in any case, the first window ends at the top of the curve
             scores = scores[(self.size - case.size) % (4 * self.size) :]
         table = pa.table({"x": scores, "row": np.arange(len(scores))})

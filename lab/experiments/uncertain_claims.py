@@ -195,6 +195,11 @@ def _space(verdicts: Verdicts, found: Found) -> None:
     lists = [at["CSQ"].sets * at["CSQ"].largest for at in ends[:2]]
     spread = [max(at[s].space for s in SMALL) / min(at[s].space for s in SMALL) for at in ends]
     larger = sum(at["CSQ"].space > at["BS"].space for at in ends)
+    largest = max(at["BS"].size for at in ends)
+
+    def orders(at: Mapping[str, Point]) -> str:
+        return f"{math.log10(at['BS'].space / max(at[s].space for s in SMALL)):.1f}"
+
     waiting = max(at[PRINTED].retained / at["CCSQ"].retained for at in ends)
     why = {
         "bs-k": f"""The array r has k H entries: {4 * ends[0]["BS"].k * ends[0]["BS"].largest:,}
@@ -206,7 +211,9 @@ def _space(verdicts: Verdicts, found: Found) -> None:
         "comparable": f"""They differ by a factor of {max(spread):.2f} at most: the buffer of
         SCSQ-Buffer may hold kH rows ({waiting:.1f} times what CCSQ keeps in all).""",
         "smaller": f"They differ among each other by a factor of {max(spread):.2f} at most.",
-        "orders": f"BS keeps {ends[1]['BS'].size:,} rows of 6 bytes in the largest window here.",
+        "orders": f"""At k = {ends[1]["BS"].k} they take {orders(ends[1])} orders less, at
+        k = {ends[0]["BS"].k} {orders(ends[0])}, in windows of up to {largest:,} rows; the paper's
+        largest has 1,000,000.""",
     }
     for key, bound in SPACE_BOUNDS.items():
         cases = {name: value for each in measures for name, value in each.get(key, {}).items()}

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from lab.experiments.uncertain_runs import Point
-from lab.experiments.verdicts import Claim
+from lab.experiments.verdicts import Claim, claims
 
 __all__ = ["CLAIMS", "FIGURES", "RADAR_ANSWERS", "TABLE_2"]
 
@@ -36,39 +36,40 @@ TABLE_2: dict[str, tuple[str, Sequence[Term], str, Sequence[Term]]] = {
 }
 
 CLAIMS = [
-    Claim("radar", "1, Table 1", "the answers of the four semantics to the radar readings"),
-    Claim("sufficient", "Theorems 3.1, 3.2, 5.1 to 5.3",
-          "compact sets suffice: all synopses answer as if all rows were kept", main=True),
-    Claim("worst-case", "4",
-          "falling scores and probabilities: every synopsis has to keep the whole window"),
-    Claim("sets", "Lemma 4.2", "CSQ has O(H log W) distinct compact sets: H + H ln(W / H)"),
-    Claim("updates", "Lemma 4.2", "O(H) of them are updated per row: 2 H"),
-    Claim("segments", "Lemma 4.4", "SCSQ has O(log W) compact sets: 8 log2 W by its proof"),
+    *claims("""
+    radar | 1, Table 1 | the answers of the four semantics to the radar readings
+    sufficient! | Theorems 3.1, 3.2, 5.1 to 5.3 | compact sets suffice: all synopses answer as if
+        all rows were kept
+    worst-case | 4 | falling scores and probabilities: every synopsis has to keep the whole window
+    sets | Lemma 4.2 | CSQ has O(H log W) distinct compact sets: H + H ln(W / H)
+    updates | Lemma 4.2 | O(H) of them are updated per row: 2 H
+    segments | Lemma 4.4 | SCSQ has O(log W) compact sets: 8 log2 W by its proof
+    """),
     *(
         Claim(f"{what}-{label}", "Table 2", f"{label}: {what} O({bound})")
         for label, (space, _, time, _) in TABLE_2.items()
         for what, bound in (("space", space), ("time", time))
     ),
-    Claim("small", "6, Fig. 3", "the compact set is quite small: at most 1 % of the data",
-          main=True),
-    Claim("linear", "6, Fig. 3", "and its size basically linear in k (as k to the power of 1)"),
-    Claim("bs-k", "6, Figs. 4, 6, 8 to 10", "BS: space irrespective of k"),
-    Claim("bs-largest", "6, Figs. 4, 6, 8 to 10", "BS takes most space"),
-    Claim("csq-smaller", "6, Figs. 4, 6, 8 to 10",
-          "CSQ takes considerably less than BS, except in very small windows"),
-    Claim("comparable", "6, Figs. 4, 6, 8 to 10",
-          "CCSQ, SCSQ and SCSQ-Buffer take comparable space"),
-    Claim("smaller", "6, Figs. 4, 6, 8 to 10", "and significantly less than BS and CSQ", main=True),
-    Claim("orders", "6, Figs. 4, 6, 8 to 10",
-          "they take 2 to 3 orders of magnitude less than BS in large windows", main=True),
-    Claim("slowest", "6, Figs. 5, 7 to 10", "CSQ and CCSQ are the slowest"),
-    Claim("cubic", "6, Fig. 5", "their time depends on k to the power of 3"),
-    Claim("quadratic", "6, Fig. 5", "that of SCSQ on k to the power of 2"),
-    Claim("middle", "6, Figs. 5, 7 to 10", "SCSQ is slower than BS and SCSQ-Buffer"),
-    Claim("fastest", "6, Figs. 5, 7 to 10", "SCSQ-Buffer is even faster than BS", main=True),
-    Claim("larger-window", "6, Figs. 5b, 7b, 8d, 9d, 10d",
-          "time per row remains the same or decreases as the window grows"),
-    Claim("real", "6, Figs. 6, 7", "real data: very similar results"),
-    Claim("semantics", "6, Figs. 8 to 10", "the other semantics: very similar behaviour"),
-    Claim("best-bounds", "4.4, Table 2", "SCSQ-Buffer has both the least space and the least time"),
-]  # fmt: skip
+    *claims("""
+    small! | 6, Fig. 3 | the compact set is quite small: at most 1 % of the data
+    linear | 6, Fig. 3 | and its size basically linear in k (as k to the power of 1)
+    bs-k | 6, Figs. 4, 6, 8 to 10 | BS: space irrespective of k
+    bs-largest | 6, Figs. 4, 6, 8 to 10 | BS takes most space
+    csq-smaller | 6, Figs. 4, 6, 8 to 10 | CSQ takes considerably less than BS, except in very small
+        windows
+    comparable | 6, Figs. 4, 6, 8 to 10 | CCSQ, SCSQ and SCSQ-Buffer take comparable space
+    smaller! | 6, Figs. 4, 6, 8 to 10 | and significantly less than BS and CSQ
+    orders! | 6, Figs. 4, 6, 8 to 10 | they take 2 to 3 orders of magnitude less than BS in large
+        windows
+    slowest | 6, Figs. 5, 7 to 10 | CSQ and CCSQ are the slowest
+    cubic | 6, Fig. 5 | their time depends on k to the power of 3
+    quadratic | 6, Fig. 5 | that of SCSQ on k to the power of 2
+    middle | 6, Figs. 5, 7 to 10 | SCSQ is slower than BS and SCSQ-Buffer
+    fastest! | 6, Figs. 5, 7 to 10 | SCSQ-Buffer is even faster than BS
+    larger-window | 6, Figs. 5b, 7b, 8d, 9d, 10d | time per row remains the same or decreases as the
+        window grows
+    real | 6, Figs. 6, 7 | real data: very similar results
+    semantics | 6, Figs. 8 to 10 | the other semantics: very similar behaviour
+    best-bounds | 4.4, Table 2 | SCSQ-Buffer has both the least space and the least time
+    """),
+]

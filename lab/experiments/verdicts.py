@@ -19,6 +19,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from inspect import cleandoc
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
@@ -29,7 +30,7 @@ from lab.experiments.seeds import Sample
 __all__ = [
     "FOLDER", "MUCH", "MUCH_TIME", "PAPERS", "RULE", "SAME", "SAME_TIME", "TIMED", "TRUE", "Bound",
     "Claim", "Paper", "Verdict", "Verdicts", "about", "above", "at_least", "at_most", "below",
-    "between", "overview",
+    "between", "claims", "overview",
 ]  # fmt: skip
 
 HOLDS, WHERE_DECIDED = "holds", "holds where it could be decided"
@@ -127,6 +128,27 @@ class Claim:
     says: str
     ours: bool = False
     main: bool = False
+
+
+def claims(text: str) -> list[Claim]:
+    """Claims as text: on each line the key, the section and the statement.
+
+    A line that is indented more continues the one before it. An aim of ours has "ours" instead of
+    a section, and "!" marks the main claims.
+
+    >>> claims('''
+    ...     time! | 7.2 | PABF takes 40 %
+    ...         of MinTopK's time
+    ...     memory | ours | it keeps less than our default
+    ... ''')[0]
+    Claim(key='time', where='7.2', says="PABF takes 40 % of MinTopK's time", ours=False, main=True)
+    """
+    lines = re.sub(r"\n +", " ", cleandoc(text)).splitlines()
+    parts = [[part.strip() for part in line.split("|")] for line in lines]
+    return [
+        Claim(key.removesuffix("!"), where, says, where == "ours", key.endswith("!"))
+        for key, where, says in parts
+    ]
 
 
 @dataclass(frozen=True)
@@ -286,12 +308,11 @@ class Verdicts:
             verdict = PARTLY
         else:
             verdict = FAILS if most else UNDECIDED
-        means = {name: each.mean for name, each in values.items()}
         self._keep(
             key,
             bound=bound.text(unit),
-            measured=_measured(means, met, unit, bound),
-            short=_short(means, met, unit, bound),
+            measured=_measured(values, met, unit, bound),
+            short=_short(values, met, unit, bound),
             verdict=verdict,
             decided=f"{len(told)} of {len(met)}" if verdict == WHERE_DECIDED else "",
             why=" ".join(why.split()) if verdict in (PARTLY, FAILS) else "",
@@ -412,19 +433,22 @@ def _with_unit(value: Sample, unit: str) -> str:
 
 
 def _short(
-    cases: Mapping[str, float], met: Mapping[str, bool | None], unit: str, bound: Bound
+    cases: Mapping[str, Sample], met: Mapping[str, bool | None], unit: str, bound: Bound
 ) -> str:
     """The median, and how many cases meet the bound."""
     count = sum(each is True for each in met.values())
     told = f"{count} of {len(cases)}" if len(cases) > 1 else ""
     if bound.text("") == "true":
         return told or ("yes" if count else "no")
-    shown = f"{number(median(cases.values()))} {unit}".strip()
-    return f"{shown} (median; {told} meet it)" if told else shown
+    if not told:
+        (value,) = cases.values()
+        return _with_unit(value, unit)
+    middle = number(median(each.mean for each in cases.values()))
+    return f"{f'{middle} {unit}'.strip()} (median; {told} meet it)"
 
 
 def _measured(
-    cases: Mapping[str, float], met: Mapping[str, bool | None], unit: str, bound: Bound
+    cases: Mapping[str, Sample], met: Mapping[str, bool | None], unit: str, bound: Bound
 ) -> str:
     """The values of the cases: each if they are few, otherwise median and range."""
     total, count = len(cases), sum(each is True for each in met.values())
@@ -434,11 +458,12 @@ def _measured(
         return told if count else "no"
     if total == 1:
         (value,) = cases.values()
-        return f"{number(value)} {unit}".strip()
-    least, most = min(cases, key=lambda n: cases[n]), max(cases, key=lambda n: cases[n])
+        return _with_unit(value, unit)
+    means = {name: each.mean for name, each in cases.items()}
+    least, most = min(means, key=lambda n: means[n]), max(means, key=lambda n: means[n])
     told = (
-        f"{number(cases[least])} ({least}) to {number(cases[most])} ({most}), median "
-        f"{number(median(cases.values()))} {unit}"
+        f"{number(means[least])} ({least}) to {number(means[most])} ({most}), median "
+        f"{number(median(means.values()))} {unit}"
     ).strip()
     close = sum(each is None for each in met.values())
     near = f", {close} too near to tell" if close else ""

@@ -19,7 +19,7 @@ __all__ = ["MEANINGS", "PAGES", "job_file_page", "job_queries_page"]
 _TYPES = {str: "text", int: "whole number", bool: "true or false", dict: "table", list: "list"}
 
 MEANINGS = {
-    "ahead": "how far past this machine's clock a row may be, such as `1 day`, or `none`",
+    "ahead": "how far ahead of this machine's clock a row may be, such as `1 day`, or `none`",
     "avro_schema": "file with the Avro schema of the messages",
     "changes": "write rows that entered, left or moved instead of answers; in a sink, which kinds",
     "checkpoint": "folder for the state of the job; it is created if it does not exist",
@@ -32,12 +32,12 @@ MEANINGS = {
     "engine": "`local` or `spark`",
     "every": "how often a batch is read, such as `10 seconds`",
     "delimiter": "what separates the fields of CSV, such as `;`",
-    "files_per_batch": "how many files a batch takes",
+    "files_per_batch": "how many files a batch reads",
     "format": "format of the files or messages; by default from the file extension",
     "headers": "HTTP headers to send",
     "history": "how many windows of each query the board keeps",
-    "host": "address to connect or bind to",
-    "key": "column that becomes the key of a message",
+    "host": "address to connect to or listen on",
+    "key": "column that is the key of each message",
     "late": '`"count"` late rows, or write them to the dead letters as `"letters"`',
     "master": "Spark's master",
     "metrics": "serves metrics for Prometheus",

@@ -6,8 +6,6 @@ import sys
 
 from skyband.errors import how_to_install
 
-__all__ = ["main"]
-
 
 def main() -> None:
     """Run the command line."""

@@ -10,20 +10,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-__all__ = [
-    "Array",
-    "Codes",
-    "Floats",
-    "Hashes",
-    "Ints",
-    "Mask",
-    "Saved",
-    "State",
-    "copied",
-    "grown",
-    "pooled",
-]
-
 _WORTH_POOLING = 1 << 20
 
 Array = npt.NDArray[Any]
@@ -66,8 +52,8 @@ def pooled(shape: int | tuple[int, ...], dtype: npt.DTypeLike) -> Array:
     return np.frombuffer(pa.allocate_buffer(size), dtype).reshape(shape)
 
 
-def copied(array: Array, dtype: npt.DTypeLike | None = None) -> Array:
-    """A copy in a ``pooled`` array, of this type if one is given."""
-    copy = pooled(array.shape, array.dtype if dtype is None else dtype)
+def copied(array: Array) -> Array:
+    """A copy in a ``pooled`` array."""
+    copy = pooled(array.shape, array.dtype)
     copy[...] = array
     return copy

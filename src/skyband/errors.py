@@ -6,7 +6,7 @@ SkybandError            anything Skyband raises on purpose
 ├── DataError           some rows are bad or late; no row of their batch was applied
 └── EngineError         this engine, state or machine cannot do what was asked
 
-SkybandWarning          rows were left out, as ``on_bad="skip"`` asks
+SkybandWarning          rows were left out because of ``on_bad="skip"``
 
 Every message says what was found, what was expected and what to do about it.
 """
@@ -16,18 +16,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 from types import TracebackType
-
-__all__ = [
-    "DataError",
-    "EngineError",
-    "QueryError",
-    "SchemaError",
-    "SkybandError",
-    "SkybandWarning",
-    "did_you_mean",
-    "how_to_install",
-]
-
 
 _OWN = ("skyband", "pyarrow", "numba")
 """The packages whose lines tell a user nothing about a mistake."""
@@ -56,7 +44,7 @@ class SkybandError(Exception):
 
 
 class SkybandWarning(UserWarning):
-    """``rank`` left rows out, as ``on_bad="skip"`` asks; the message says how many, and why."""
+    """``rank`` left rows out because of ``on_bad="skip"``; the message says how many and why."""
 
 
 class QueryError(SkybandError, ValueError):
@@ -64,7 +52,7 @@ class QueryError(SkybandError, ValueError):
 
 
 class SchemaError(SkybandError, TypeError):
-    """The query cannot be bound to the columns of this source."""
+    """The query does not fit the columns of this source."""
 
 
 class DataError(SkybandError, ValueError):

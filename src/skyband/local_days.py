@@ -21,8 +21,6 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 
-__all__ = ["DAY", "LocalDays"]
-
 DAY = 86_400_000_000
 _EPOCH = datetime.fromtimestamp(0, UTC).replace(tzinfo=None)
 _TICK = timedelta(microseconds=1)

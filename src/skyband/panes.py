@@ -25,16 +25,6 @@ import numpy.typing as npt
 from skyband.arrays import Ints
 from skyband.local_days import LocalDays
 
-__all__ = [
-    "NO_START",
-    "ArrivalPanes",
-    "ComparedPanes",
-    "DecayPanes",
-    "LandmarkPanes",
-    "Panes",
-    "SidePanes",
-]
-
 _FAR = 1 << 62
 NO_START = -(1 << 63)
 """Stands for the start of a window that has none."""
@@ -53,11 +43,29 @@ class Panes:
     offset: int = 0
     days: LocalDays | None = field(default=None, kw_only=True)
     """If cuts lie at a time of the clock in some zone: how they become instants."""
+    cuts: tuple[int, ...] = field(init=False, repr=False, compare=False, default=())
+    """Where a slide is cut, from its beginning: wherever windows end, and where they begin."""
+    per_window: int = field(init=False, repr=False, compare=False, default=0)
+    """The number of panes that a window covers."""
 
     sized: ClassVar[bool] = True
     """Whether windows have a size, so that rows leave them again."""
     since: ClassVar[int | None] = None
     """The time before which rows are in no window, if there is one."""
+
+    def __post_init__(self) -> None:
+        self._cut(self.sizes)
+
+    def _cut(self, sizes: tuple[int, ...]) -> None:
+        """Cut for windows of these sizes."""
+        cuts = {-size % self.slide for size in sizes}
+        object.__setattr__(self, "cuts", tuple(sorted({0} | cuts)))
+        object.__setattr__(self, "per_window", self.panes_of(self.size))
+
+    def panes_of(self, size: int) -> int:
+        """The number of panes of a window of this size, one of those that were cut for."""
+        whole, rest = divmod(size, self.slide)
+        return whole * len(self.cuts) + sum(cut >= self.slide - rest for cut in self.cuts)
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -75,18 +83,12 @@ class Panes:
 
     @property
     def per_slide(self) -> int:
-        return 2 if self.rest else 1
+        return len(self.cuts)
 
     @property
     def gaps(self) -> bool:
         """Whether there are panes that no window covers."""
         return self.slide > self.size
-
-    @property
-    def per_window(self) -> int:
-        """The number of panes that a window covers."""
-        whole = self.size // self.slide
-        return whole * self.per_slide + (1 if self.rest else 0)
 
     def _wall(self, position: Any) -> Any:
         return position if self.days is None else self.days.wall(position)
@@ -101,20 +103,23 @@ class Panes:
     def _number(self, wall: Any) -> Any:
         shifted = wall - self.offset if self.offset else wall
         slides = shifted // self.slide
-        if not self.rest:
+        if len(self.cuts) == 1:
             return slides
-        second = (shifted - slides * self.slide) >= self.slide - self.rest
-        return 2 * slides + second
+        within = shifted - slides * self.slide
+        if len(self.cuts) == 2:
+            return 2 * slides + (within >= self.cuts[1])
+        return len(self.cuts) * slides + np.searchsorted(self.cuts, within, side="right") - 1
 
     def pane_start(self, pane: Any) -> Any:
         """First position of a pane (an array or one number)."""
         return self._position(self._edge(pane))
 
     def _edge(self, pane: Any) -> Any:
-        if not self.rest:
+        if len(self.cuts) == 1:
             return self.offset + pane * self.slide
-        slides, second = pane // 2, pane % 2
-        return self.offset + slides * self.slide + second * (self.slide - self.rest)
+        slides, place = pane // len(self.cuts), pane % len(self.cuts)
+        within = place * self.cuts[1] if len(self.cuts) == 2 else np.asarray(self.cuts)[place]
+        return self.offset + slides * self.slide + within
 
     def pane_end(self, pane: Any) -> Any:
         """First position after a pane."""
@@ -124,7 +129,7 @@ class Panes:
         """Whether some window covers each pane."""
         if not self.gaps:
             return np.ones(len(pane), np.bool_)
-        return np.asarray(pane % 2 == 1)
+        return np.asarray(pane % len(self.cuts) >= len(self.cuts) - self.per_window)
 
     def end_of(self, window: Any) -> Any:
         """The position at which window number ``window`` ends."""
@@ -238,48 +243,7 @@ class LandmarkPanes(Panes):
 
 
 @dataclass(frozen=True, slots=True)
-class CutPanes(Panes):
-    """Panes of slides that are cut at any number of places."""
-
-    cuts: tuple[int, ...] = field(init=False, default=())
-    """Where a slide is cut, from its beginning."""
-
-    def cut(self, *sizes: int) -> None:
-        """Cut wherever windows of these sizes begin, and where they end."""
-        cuts = {-size % self.slide for size in sizes}
-        object.__setattr__(self, "cuts", tuple(sorted({0} | cuts)))
-
-    @property
-    def per_slide(self) -> int:
-        return len(self.cuts)
-
-    @property
-    def per_window(self) -> int:
-        return self.panes_of(self.size)
-
-    def panes_of(self, size: int) -> int:
-        """The number of panes of a window of this size, one of those that were cut for."""
-        whole, rest = divmod(size, self.slide)
-        return whole * len(self.cuts) + sum(cut >= self.slide - rest for cut in self.cuts)
-
-    def _number(self, wall: Any) -> Any:
-        shifted = wall - self.offset
-        slides = shifted // self.slide
-        within = np.searchsorted(self.cuts, shifted - slides * self.slide, side="right")
-        return len(self.cuts) * slides + within - 1
-
-    def _edge(self, pane: Any) -> Any:
-        slides, place = pane // len(self.cuts), pane % len(self.cuts)
-        return self.offset + slides * self.slide + np.asarray(self.cuts)[place]
-
-    def used(self, pane: Ints) -> npt.NDArray[np.bool_]:
-        if not self.gaps:
-            return np.ones(len(pane), np.bool_)
-        return np.asarray(pane % len(self.cuts) >= len(self.cuts) - self.per_window)
-
-
-@dataclass(frozen=True, slots=True)
-class SidePanes(CutPanes):
+class SidePanes(Panes):
     """Panes of windows that end together, one per source, each with its own size.
 
         sizes 10 and 7, slide 4: ends, ends - 2 (10 mod 4) and ends - 3 (7 mod 4) are cuts
@@ -292,9 +256,6 @@ class SidePanes(CutPanes):
 
     sides: tuple[tuple[str, int], ...] = ()
     """Each source and the size of its window."""
-
-    def __post_init__(self) -> None:
-        self.cut(*self.sizes)
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -312,7 +273,7 @@ class SidePanes(CutPanes):
 
 
 @dataclass(frozen=True, slots=True)
-class ComparedPanes(CutPanes):
+class ComparedPanes(Panes):
     """Panes of windows each of which is compared with the one of equal length just before it.
 
     With size 10 and slide 3, a slide is cut at its end, 1 before it (10 mod 3) and 2 before it
@@ -320,7 +281,7 @@ class ComparedPanes(CutPanes):
     """
 
     def __post_init__(self) -> None:
-        self.cut(self.size, 2 * self.size)
+        self._cut((self.size, 2 * self.size))
 
     @property
     def gaps(self) -> bool:

@@ -12,18 +12,6 @@ from typing import Any, NamedTuple
 
 from skyband.errors import QueryError, did_you_mean
 
-__all__ = [
-    "Algorithm",
-    "algorithms",
-    "choose",
-    "kinds",
-    "load",
-    "options",
-    "register",
-    "registered",
-    "takes",
-]
-
 
 class Algorithm(NamedTuple):
     """One algorithm as it was registered."""

@@ -20,20 +20,6 @@ from skyband.errors import QueryError
 from skyband.local_days import DAY, LocalDays
 from skyband.panes import ArrivalPanes, ComparedPanes, DecayPanes, LandmarkPanes, Panes, SidePanes
 
-__all__ = [
-    "CountWindow",
-    "DecayWindow",
-    "Duration",
-    "EventWindow",
-    "LandmarkWindow",
-    "Panes",
-    "SideWindows",
-    "TimeWindow",
-    "Window",
-    "duration_text",
-    "parse_duration",
-]
-
 # Durations, written as in Spark: ``"10 minutes"``, ``"90 s"``, ``"250 ms"`` ----------------------
 
 
@@ -83,13 +69,13 @@ def parse_duration(value: Duration, what: str = "duration") -> int:
         number, unit = term.groups()
         if unit in _VARYING:
             raise QueryError(
-                f"{what} {value!r}: months and years differ in length, so they cannot size a "
-                "window; give days, for example '30 days'"
+                f"{what} {value!r}: months and years vary in length; give days, for example "
+                "'30 days'"
             )
         if unit in _TOO_FINE:
             raise QueryError(
-                f"{what} {value!r}: nanoseconds are too fine for a window; use microseconds (us) "
-                "or a longer unit"
+                f"{what} {value!r}: nanoseconds are too short for a window; use microseconds "
+                "(us) or a longer unit"
             )
         if unit not in _MICROSECONDS:
             raise QueryError(
@@ -164,7 +150,7 @@ def _ticks(given: Mapping[str, Any], free: Mapping[str, Any]) -> tuple[dict[str,
     integers = [_is_integer(value) for value in parts.values()]
     if any(integers) and not all(integers):
         raise QueryError(
-            "a window must be given in all durations or all integers (for an integer time "
+            "the parts of a window must be all durations or all integers (for an integer time "
             f"column); got {parts}"
         )
     found = {n: int(v) if integers[0] else parse_duration(v, n) for n, v in parts.items()}
@@ -183,14 +169,14 @@ def _settings_of(window: Any) -> list[str]:
     return [each.name for each in fields(window) if each.init]
 
 
-_ALL_LATER = "no row leaves it, so a late row would correct every answer since"
+_ALL_LATER = "rows never leave it, so a late row would correct every later answer"
 
 
 def _refuse_revise(window: object, revise: Duration | None, why: str) -> None:
     if revise is not None:
         raise QueryError(
             f"a {type(window).__name__} takes no revise=, because {why}; use a TimeWindow, or "
-            "leave it out"
+            "leave out revise="
         )
 
 
@@ -245,16 +231,18 @@ class EventWindow:
 class TimeWindow(EventWindow):
     """Windows ``[end - size, end)`` whose ends are the multiples of ``slide`` since the epoch.
 
-    ``slide`` defaults to ``size`` (tumbling windows). Rows may come up to ``lateness`` behind the
-    greatest time seen. Durations are strings, timedeltas (of Python, numpy or pandas) or, over an
-    integer time column, integers.
+    Args:
+        size: Length of a window, such as ``"10 minutes"``.
+        slide: Time from one window to the next; by default ``size``.
+        lateness: How far a row may be behind the greatest time seen.
+        offset: How far all windows are shifted.
+        zone: Time zone, such as ``"America/New_York"``, whose midnights end windows of whole days.
+        revise: How much later than ``lateness`` a row may be and still correct answers.
 
-    A row that is later than that, by at most ``revise``, corrects the windows that it belongs to:
-    each of them is answered again, whole, with the next ``Answer.revision``.
-
-    With a ``zone``, such as ``"America/New_York"``, size and slide are whole days, ends are local
-    midnights there (plus ``offset``, on its clocks), and answers show them in that zone. A window
-    may then have a day of 23 or 25 hours.
+    Durations are strings, timedeltas (of Python, numpy or pandas) or, over an integer time column,
+    integers. A row that is late by at most ``revise`` corrects the windows that it belongs to: each
+    is answered again as a whole, with the next ``Answer.revision``. With a ``zone``, a window may
+    have a day of 23 or 25 hours, ``offset`` is read on local clocks, and answers show local times.
 
     >>> TimeWindow("10 minutes", slide="1 minute", lateness="30 seconds").panes.per_window
     10
@@ -266,10 +254,6 @@ class TimeWindow(EventWindow):
     offset: Duration = 0
     zone: str | None = None
     revise: Duration | None = None
-    panes: Panes = field(init=False, repr=False, compare=False)
-    lateness_ticks: int = field(init=False, repr=False, compare=False)
-    revise_ticks: int | None = field(init=False, repr=False, compare=False)
-    integer: bool = field(init=False, repr=False, compare=False)
 
     sort: ClassVar[str] = "sized"
 
@@ -286,20 +270,18 @@ class TimeWindow(EventWindow):
     def _days(self, ticks: Mapping[str, int], integer: bool, clock: int) -> LocalDays:
         """The days of the zone."""
         if integer:
-            raise QueryError(
-                "zone needs a size in days, because integers have no days: leave it out"
-            )
+            raise QueryError("zone needs a size in days, and integers have no days; leave out zone")
         for name in ("size", "slide"):
             if ticks.get(name, DAY) % DAY:
                 raise QueryError(
                     f"{name} {getattr(self, name)!r} is not a whole number of days, but windows "
-                    "with a zone end at local midnights: give days or weeks, or leave out zone"
+                    "with a zone end at local midnight; give days or weeks, or leave out zone"
                 )
         try:
             ZoneInfo(self.zone)  # type: ignore[arg-type]
         except (KeyError, ValueError, OSError, TypeError):
             raise QueryError(
-                f"zone {self.zone!r} is not known; give the name of a time zone, such as "
+                f"zone {self.zone!r} is not a known time zone; give a name such as "
                 "'America/New_York' or 'Europe/Berlin'"
             ) from None
         return LocalDays(self.zone, clock)  # type: ignore[arg-type]
@@ -346,7 +328,7 @@ class SideWindows(EventWindow, Mapping[str, TimeWindow]):
                 if mine != theirs:
                     raise QueryError(
                         f"the windows of {first!r} and {name!r} have different {part}; only their "
-                        f"sizes may differ, because they end together: give both the same {part}="
+                        f"sizes may differ, because they end together; give both the same {part}="
                     )
         panes = one.panes
         sizes = tuple(self.sizes.items())
@@ -384,11 +366,17 @@ class SideWindows(EventWindow, Mapping[str, TimeWindow]):
 
 @dataclass(frozen=True)
 class DecayWindow(EventWindow):
-    """All rows so far, each weighing half as much after every ``half_life``.
+    """All rows so far; the weight of each halves with every ``half_life``.
+
+    Args:
+        half_life: Time in which a weight halves, such as ``"30 minutes"``.
+        slide: Time from one answer to the next.
+        lateness: How far a row may be behind the greatest time seen.
+        offset: How far all ends are shifted.
 
     At an end ``e``, a row of time ``t < e`` weighs ``2 ** (-(e - t) / half_life)``. Ends are the
-    multiples of ``slide``; an end is answered if there are rows in ``[e - slide, e)``. For TopK and
-    HeavyHitters.
+    multiples of ``slide``; an end is answered if there are rows in ``[e - slide, e)``. For TopK
+    and HeavyHitters.
 
     >>> DecayWindow("30 minutes", slide="1 minute").panes.half_life
     1800000000
@@ -400,8 +388,6 @@ class DecayWindow(EventWindow):
     offset: Duration = 0
     revise: InitVar[Duration | None] = None
     panes: DecayPanes = field(init=False, repr=False, compare=False)
-    lateness_ticks: int = field(init=False, repr=False, compare=False)
-    integer: bool = field(init=False, repr=False, compare=False)
 
     sort: ClassVar[str] = "decay"
 
@@ -419,11 +405,16 @@ class DecayWindow(EventWindow):
 
 @dataclass(frozen=True)
 class LandmarkWindow(EventWindow):
-    """All rows since a moment, or since the first row; answered every ``slide``.
+    """All rows since a given time, or since the first row; answered every ``slide``.
 
-    ``since`` is a datetime, an ISO 8601 text or, over an integer time column, an integer; a moment
-    without a zone counts as UTC. Rows before it are not used. For TopK, HeavyHitters, UncertainTopK
-    and Skyline.
+    Args:
+        slide: Time from one answer to the next, such as ``"1 minute"``.
+        since: A datetime, an ISO 8601 string or an integer; by default the first row decides.
+        lateness: How far a row may be behind the greatest time seen.
+        offset: How far all ends are shifted.
+
+    A ``since`` without a zone is in UTC. Rows before it are left out. For TopK, HeavyHitters,
+    UncertainTopK and Skyline.
 
     >>> LandmarkWindow(slide="1 minute", since="2026-01-01").panes.since
     1767225600000000
@@ -435,8 +426,6 @@ class LandmarkWindow(EventWindow):
     offset: Duration = 0
     revise: InitVar[Duration | None] = None
     panes: LandmarkPanes = field(init=False, repr=False, compare=False)
-    lateness_ticks: int = field(init=False, repr=False, compare=False)
-    integer: bool = field(init=False, repr=False, compare=False)
 
     sort: ClassVar[str] = "landmark"
 
@@ -451,14 +440,18 @@ class LandmarkWindow(EventWindow):
         panes = LandmarkPanes(slide, slide, ticks["offset"] % slide, landmark)
         self._set(panes, ticks, integer)
 
+    def words(self, settings: Mapping[str, Any]) -> list[str]:
+        """As ``EventWindow.words``."""
+        return super().words({"since": "the first row"} | {n: v for n, v in settings.items() if v})
+
     def _moment(self, integer: bool) -> int:
         """The landmark as ticks; ``since`` becomes an integer, or a datetime in UTC."""
         since = self.since
         if integer or _is_integer(since):
             if not integer or not _is_integer(since):
                 raise QueryError(
-                    "since must be a moment such as '2026-01-01 12:00' or a datetime, or an "
-                    f"integer if slide is one (for an integer time column); got {since!r}"
+                    "since must be a time such as '2026-01-01 12:00' or a datetime, or an integer "
+                    f"if slide is an integer (for an integer time column); got {since!r}"
                 )
             object.__setattr__(self, "since", int(since))  # type: ignore[arg-type]
             return int(since)  # type: ignore[arg-type]
@@ -473,7 +466,7 @@ class LandmarkWindow(EventWindow):
         if isinstance(since, date) and not isinstance(since, datetime):
             since = datetime.combine(since, time())
         if not isinstance(since, datetime):
-            raise QueryError(f"since must be a datetime or a text like '2026-01-01', not {since!r}")
+            raise QueryError(f"since must be a datetime or text like '2026-01-01', not {since!r}")
         since = since.replace(tzinfo=UTC) if since.tzinfo is None else since.astimezone(UTC)
         object.__setattr__(self, "since", since)
         return (since - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
@@ -481,7 +474,11 @@ class LandmarkWindow(EventWindow):
 
 @dataclass(frozen=True)
 class CountWindow:
-    """The last ``size`` arrivals, read after every ``slide`` arrivals.
+    """The last ``size`` arrivals, answered after every ``slide`` arrivals.
+
+    Args:
+        size: Length of the window in rows.
+        slide: Rows from one answer to the next; by default ``size``.
 
     >>> CountWindow(100_000, slide=1_000).panes.per_window
     100

@@ -147,7 +147,7 @@ def test_the_rank_of_an_item() -> None:
     (answer,) = sb.watch(ROWS, sb.HeavyHitters(k=5, item=("id", "x"), window=window))
     assert answer.rank_of(("a", 5)) == 1
     assert answer.rank_of(("a", 7)) is None
-    with pytest.raises(sb.QueryError, match="an item is a tuple of id, x"):
+    with pytest.raises(sb.QueryError, match="pass an item as a tuple of id, x"):
         answer.rank_of("a")
 
 

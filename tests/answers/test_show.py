@@ -136,7 +136,7 @@ def test_show_gives_the_last_windows() -> None:
     assert repr(sb.show(table)).startswith("6 rows, 3 windows\n[-2, 2)\n")
     assert repr(sb.show(answers()[0])).startswith("2 rows, 1 window\n")
     assert repr(sb.show(table.slice(0, 0))) == "0 rows, 0 windows"
-    with pytest.raises(sb.SchemaError, match="no column 'window_end'"):
+    with pytest.raises(sb.SchemaError, match="lacks 'window_end'"):
         sb.show(ROWS)
 
 

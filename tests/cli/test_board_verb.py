@@ -105,7 +105,7 @@ def test_why_a_query_keeps_its_own_state() -> None:
     told = sb.explain(board)
     assert "arrivals: TopK by skyband, exact, k 1, score x\n" in told
     assert "every 2; 5 panes per window\n  keeps its own state: no other query differs" in told
-    assert "keeps its own state, as each query by mintopk does" in told
+    assert "keeps its own state, as every query by mintopk does" in told
     assert "prefer x=min y=max" in told
     with pytest.raises(sb.QueryError, match="at least one query"):
         sb.explain({})

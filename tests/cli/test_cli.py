@@ -102,7 +102,7 @@ class TestFormats:
         assert list(rows[0])[-2:] == ["total", "share"]
         assert "0.6" in good(*words, "--watch", env=TERMINAL)
         for more in ("--changes", "--serve"):
-            assert "--share is for whole answers" in bad(*words, more)
+            assert "--share works only with whole answers" in bad(*words, more)
 
     def test_compiling_is_no_reading(
         self, flows: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -117,7 +117,7 @@ def test_standard_input_is_drawn_too(
 
 
 def test_mistakes_are_told_before_any_row_is_read(flows: Path, tmp_path: Path) -> None:
-    assert "is no picture" in bad("topk", flows, *TIMED, "--plot", tmp_path / "x.txt")
+    assert "is not a picture" in bad("topk", flows, *TIMED, "--plot", tmp_path / "x.txt")
     assert "there is no folder" in bad("topk", flows, *TIMED, "--plot", tmp_path / "no" / "x.png")
     picture = tmp_path / "x.png"
     assert "choose one of bump" in bad("topk", flows, *TIMED, "--plot", picture, "--plot-as", "pie")

@@ -162,9 +162,9 @@ class TestHelp:
         assert "<bool>" not in text
         assert not re.search(r"[a-z_]=(True|False|\")", text), text
         if verb == "fused":
-            assert "With other --repeats than sum any number" in text
+            assert "With --repeats other than sum, any number" in text
         if verb == "topk":
-            assert "--distinct latest shows the better score" in text
+            assert "--distinct latest shows the one with the best score" in text
             assert "--largest --no-largest" in text
 
     def test_completion(self) -> None:

@@ -197,7 +197,7 @@ def test_a_second_run_says_that_there_is_nothing_new(tmp_path: Path) -> None:
     assert len(first.stdout.splitlines()) == 2
     assert "nothing new" not in first.stderr
     assert second.stdout == ""
-    assert "best: nothing new to read; the checkpoint" in second.stderr
+    assert "best: nothing new to read since the last run" in second.stderr
     assert "batch -1" not in second.stderr
     third = run("pipeline", "--explain", tmp_path / "job.toml")
     assert "nothing new" not in third.stderr
@@ -232,7 +232,7 @@ def test_a_job_says_that_it_waits_for_files(tmp_path: Path) -> None:
     assert found.exit_code == 0
     assert found.stdout.endswith("job.toml is fine\n")
     assert "[source] path: no file matches" in found.stderr
-    assert "the job waits for files" in found.stderr
+    assert "the job waits until there are some" in found.stderr
     (tmp_path / "job.toml").write_text(text + "trigger = { once = true }\n")
     assert run("check", tmp_path / "job.toml").exit_code == 2
 

@@ -207,7 +207,7 @@ class SimulatedWorld(World):
         folder = Path(pattern)
         names = self.disk.files(folder)
         if not names:
-            raise SchemaError(f"folder {pattern!r} has no file to read")
+            raise SchemaError(f"folder {pattern!r} has no files that Skyband reads")
         return sorted((folder / name for name in names), key=by_name)
 
     def table_file(self, path: Path, delimiter: str | None = None) -> OpenFile:

@@ -153,7 +153,9 @@ def test_natural_order() -> None:
 def test_an_iterable_is_read_as_it_comes(tmp_path: Path) -> None:
     folder = parts(tmp_path, "parquet", ASCENDING)
     paths = [folder / f"{i}.parquet" for i in MIXED]
-    said = "came too late.*rank sorts a table or the files of a folder or glob, but no iterable"
+    said = (
+        "came too late.*rank sorts a table, or the files of a folder or glob, but not an iterable"
+    )
     with pytest.raises(sb.DataError, match=said):
         sb.rank(paths, QUERY)
 

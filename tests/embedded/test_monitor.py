@@ -172,7 +172,7 @@ def test_peek_reads_sealed_panes_and_shorter_windows() -> None:
     assert monitor.peek(last=5).table["id"].to_pylist() == ["c"]
     with pytest.raises(sb.QueryError, match="at most the window's size"):
         monitor.peek(last=25)
-    with pytest.raises(sb.EngineError, match="nothing to see"):
+    with pytest.raises(sb.EngineError, match="there is no answer yet"):
         sb.Monitor(query()).peek()
 
 

@@ -261,7 +261,9 @@ def test_a_folder_is_read_without_hidden_files(tmp_path: Path) -> None:
 
 def test_a_folder_without_files_to_read_says_what_is_read(tmp_path: Path) -> None:
     (tmp_path / "flows.parquet.gz").write_bytes(b"")
-    with pytest.raises(sb.SchemaError, match=r"folder .* has no file to read.*\.parquet, .*\.csv"):
+    with pytest.raises(
+        sb.SchemaError, match=r"folder .* has no files that Skyband reads.*\.parquet, .*\.csv"
+    ):
         sb.rank(tmp_path, QUERY)
 
 

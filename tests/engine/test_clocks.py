@@ -12,7 +12,7 @@ from skyband.contract.runs import Runs
 from skyband.data.group_table import GroupTable
 from skyband.engine.clock import ArrivalClock, TimeClock, windows_due
 from skyband.engine.placement import NEVER, ReadBatch
-from skyband.window import Panes
+from skyband.panes import Panes
 
 pytestmark = pytest.mark.nojit
 
@@ -60,7 +60,7 @@ def test_windows_are_due_once(
         full = {w for w in range(-60, upto + 1) if covers(panes, w, filled)}
         empty = {w + 1 for w in full} - full
         assert due == sorted(w for w in full | empty if w <= upto)
-        later = {p for p in filled if panes.last_window_of(p) > upto}
+        later = {p for p in filled if panes.last_window_of(p) >= upto}
         assert later <= set(clock.filled.tolist())
         if clock.answered is not None:
             assert set(clock.filled.tolist()) == later
@@ -77,11 +77,10 @@ def covers(panes: Panes, window: int, filled: list[int]) -> bool:
 def test_windows_due_begin_after_those_answered() -> None:
     panes = Panes(4, 1)  # the windows of pane p are p + 1 to p + 4
     filled = np.array([0, 1, 9])
-    assert windows_due(panes, filled, 2, 30, None).tolist() == [3, 4, 5, 6, 10, 11, 12, 13, 14]
-    assert windows_due(panes, filled, 2, 30, 2).tolist() == [3, 4, 5, 6, 10, 11, 12, 13, 14]
-    assert windows_due(panes, filled, 6, 12, 6).tolist() == [7, 10, 11, 12]
-    assert windows_due(panes, filled[:0], 6, 12, 6).tolist() == [7]
-    assert windows_due(panes, filled[:0], 6, 12, None).tolist() == []
+    assert windows_due(panes, filled, 2, 30).tolist() == [3, 4, 5, 6, 10, 11, 12, 13, 14]
+    assert windows_due(panes, filled, 5, 12).tolist() == [6, 10, 11, 12]
+    assert windows_due(panes, filled, 6, 12).tolist() == [10, 11, 12]
+    assert windows_due(panes, filled[:0], 6, 12).tolist() == []
 
 
 def test_the_slowest_source_holds_the_watermark() -> None:

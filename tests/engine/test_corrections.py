@@ -190,10 +190,10 @@ def test_nothing_is_half_corrected() -> None:
     for t, o in ((1, "x"), (12, "y"), (30, "z")):
         monitor.push(report(t, o))
     before = monitor.snapshot()
-    with pytest.raises(sb.DataError, match="too often"):
+    with pytest.raises(sb.DataError, match="too many reports"):
         monitor.push(report(14, "y"))
     assert monitor.snapshot() == before
-    with pytest.raises(sb.DataError, match="too often"):  # of a window that had no rows
+    with pytest.raises(sb.DataError, match="too many reports"):  # of a window that had no rows
         monitor.push(pa.concat_tables([report(25, "q"), report(26, "q")]))
     assert monitor.snapshot() == before
     (answer,) = monitor.push(report(14, "x"))
@@ -352,7 +352,7 @@ def test_a_column_named_revision_is_refused() -> None:
     [
         (lambda: sb.CountWindow(10, revise=5), "CountWindow takes no revise=, because arrivals"),
         (lambda: sb.DecayWindow(10, slide=5, revise=5), "DecayWindow takes no revise="),
-        (lambda: sb.LandmarkWindow(slide=5, revise=5), "no row leaves it"),
+        (lambda: sb.LandmarkWindow(slide=5, revise=5), "rows never leave it"),
         (lambda: sb.TimeWindow(10, revise=0), "revise must be positive"),
         (lambda: sb.TimeWindow(10, revise=-1), "revise must be positive"),
         (lambda: sb.TimeWindow(10, revise="1 hour"), "all durations or all integers"),

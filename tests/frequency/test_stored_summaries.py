@@ -78,7 +78,7 @@ def test_bounds_hold_however_a_pane_is_split_and_merged(data: st.DataObject) -> 
     weight = None if kind is None else "weight"
     query = query_of("ss", capacity, by=("g",), weight=weight, options=options)
     synopsis = make_synopsis(query)
-    synopsis.keep_no_rows()  # type: ignore[attr-defined]
+    synopsis.prepare(stored=True)  # type: ignore[attr-defined]
     intake, groups = Intake(query, synopsis), None
     pieces: list[Runs] = []
     order = data.draw(st.randoms())

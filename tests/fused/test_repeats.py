@@ -124,7 +124,7 @@ def test_the_rules(repeats: str, scores: list[tuple[str, float]]) -> None:
 
 
 def test_a_sum_still_needs_a_limit() -> None:
-    with pytest.raises(sb.DataError, match="reports too often"):
+    with pytest.raises(sb.DataError, match="has too many reports"):
         sb.rank(SEEN, fused())
     table = sb.rank(SEEN, fused(recurrences=3))
     assert table["score"].to_pylist() == [pytest.approx(1.5), 0.75]

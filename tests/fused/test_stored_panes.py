@@ -149,7 +149,7 @@ def sizes(numbers: bool, **more: Any) -> tuple[list[int], list[int]]:
 def test_what_is_dropped_leaves_the_stored_panes(
     algorithm: str, guard: bool, most: float, numbers: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    options = {"guard": guard}
+    options = {"guard": guard, "slack": 256}
     less, kept = sizes(numbers, algorithm=algorithm, options=options)
     monkeypatch.setattr(Bucket, "_shrink", lambda *_: None)
     whole, every = sizes(numbers, algorithm=algorithm, options=options)

@@ -111,7 +111,7 @@ def _peek(rng: random.Random, monitor: sb.Monitor, truth: checks.Truth, pushes: 
         return
     wanted = truth.peek(pushes, last)
     if wanted is None:
-        _refuse("nothing to see", monitor.peek, asked)
+        _refuse("there is no answer yet", monitor.peek, asked)
     else:
         truth.compare([monitor.peek(last=asked)], [wanted])
 

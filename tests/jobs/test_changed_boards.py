@@ -100,8 +100,8 @@ def test_a_query_is_added_and_one_is_removed(
     seen = int(tables[1]["ts"][-1].as_py())
     first = -(-seen // 20) * 20
     said = " ".join(record.getMessage() for record in caplog.records)
-    assert f"query 'fresh' is new: it answers first the window from {first}" in said
-    assert "query 'gone' was removed, and its state with it" in said
+    assert f"query 'fresh' is new; its first window starts at {first}" in said
+    assert "query 'gone' was removed, along with its state" in said
     caplog.clear()
 
     add(tmp_path, tables[4:], 4)
@@ -207,8 +207,8 @@ def test_a_board_changes_on_spark(
     assert run("fresh", "best") == [["best"], ["fresh"]]
     seen = int(tables[1]["ts"][-1].as_py())
     said = " ".join(record.getMessage() for record in caplog.records)
-    assert f"'fresh' is new: it answers first the window from {-(-seen // 20) * 20}" in said
-    assert "query 'gone' was removed, and its state with it" in said
+    assert f"'fresh' is new; its first window starts at {-(-seen // 20) * 20}" in said
+    assert "query 'gone' was removed, along with its state" in said
     assert out(tmp_path, "best") == alone("best", tables)
     whole = alone("fresh", tables)
     assert out(tmp_path, "fresh") == [row for row in whole if row["window_start"] >= seen]

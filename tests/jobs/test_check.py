@@ -261,7 +261,7 @@ LINES = 'host = "x"\nport = 1\nschema = "ts timestamp, id string, n string"'
     ("source", "line", "said"),
     [
         ('kind = "http"\nschema = "ts timestamp, id int"', "[queries", "column 'n' is missing"),
-        ('kind = "http"\nschema = "ts time, id int"', "schema =", "ts has the type 'time'"),
+        ('kind = "http"\nschema = "ts time, id int"', "schema =", "ts has type 'time'"),
         (f'kind = "kafka"\n{RECORDS}', "time =", "time column 'ts' holds integers"),
         (f'kind = "kafka"\n{RECORDS}\nstarting = "now"', "starting", "earliest or latest"),
         (f'kind = "socket"\n{LINES}', "score =", "score column 'n' has type string"),
@@ -316,7 +316,7 @@ def test_a_count_window_is_explained(tmp_path: Path) -> None:
     rest = '[source]\nkind = "files"\npath = "in"' + QUERY
     counted = rest.replace('size = "1 minute"', "count = 100, slide = 10")
     job.write_text(f'name = "x"\nengine = "local"\ncheckpoint = "state"\n{counted}')
-    assert "the last 100 rows every 10" in explain(load_job(job))
+    assert "window the last 100 arrivals, every 10" in explain(load_job(job))
 
 
 def test_a_job_says_how_it_is_shown(tmp_path: Path) -> None:

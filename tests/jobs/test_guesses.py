@@ -167,7 +167,7 @@ def test_never_an_id_that_is_mostly_null(tmp_path: Path) -> None:
     pq.write_table(made(case), tmp_path / "rows.parquet")
     _, item, score, id_, text = asked(tmp_path / "rows.parquet", tmp_path)
     assert (item, score, id_) == ("bytes", "bytes", None)
-    assert "# user_id was not taken: 60 % of it is null" in text
+    assert "# user_id was left out: 60 % of its values are null" in text
 
 
 def test_a_column_where_every_row_has_its_own_value(tmp_path: Path) -> None:

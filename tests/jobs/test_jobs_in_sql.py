@@ -42,7 +42,7 @@ def test_statements_of_a_job_are_its_queries(tmp_path: Path) -> None:
             STATEMENTS["busiest"].replace(
                 "SELECT window_start, window_end, rank, flow, bytes, ts", "SELECT *"
             ),
-            r"\[query\] sql: .*name them in place",
+            r"\[query\] sql: .*name them instead",
         ),
         (STATEMENTS["busiest"].replace("bytes, ts", "bytes AS b"), "'b' is called 'bytes'"),
         ("SELECT x FROM t QUALIFY ROW_NUMBER() OVER (ORDER BY x) < 9", "a job has no end"),
@@ -59,5 +59,5 @@ def test_what_a_job_refuses(tmp_path: Path, text: str, said: str) -> None:
 def test_a_statement_says_all_of_its_query(tmp_path: Path) -> None:
     told = job(tmp_path)
     told["queries"]["busiest"] |= {"sql": STATEMENTS["busiest"]}
-    with pytest.raises(sb.QueryError, match="leave out 'kind': sql says all of the query"):
+    with pytest.raises(sb.QueryError, match="leave out 'kind': sql defines the whole query"):
         parse_job(told)

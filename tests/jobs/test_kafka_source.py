@@ -90,7 +90,7 @@ def test_brokers_that_send_nothing(
         with pytest.raises(sb.EngineError, match=r"\[source\] Kafka cannot be reached"):
             reader.take({"0": 0}, last=True)
         monkeypatch.setattr(reader, "ends", lambda begin: ends)
-        with pytest.raises(sb.EngineError, match="sent nothing of 'silent'"):
+        with pytest.raises(sb.EngineError, match="sent nothing from 'silent'"):
             reader.take({"0": 0}, last=True)
         assert reader.take({"0": 0}, last=False) is None
     reader.close()
@@ -257,7 +257,7 @@ def test_options_that_the_client_refuses() -> None:
     refused: list[dict[str, Any]] = [{"no.such": "x"}, {"fetch.max.bytes": -5}, {"error_cb": "x"}]
     refused.append({"group.id": ""})  # at which the client itself would end the process
     for options in refused:
-        with pytest.raises(sb.EngineError, match=r"\[source\] Kafka's client refuses its options"):
+        with pytest.raises(sb.EngineError, match=r"\[source\] Kafka's client rejects its options"):
             source("127.0.0.1:1", "any", options=options)
 
 

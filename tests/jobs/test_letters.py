@@ -23,7 +23,7 @@ from support import kafka_broker, spark_session, spark_simulator
 TOPK = sb.TopK(k=2, score="score", id="id", time="ts", window=sb.TimeWindow(10))
 ORIGIN = {"topic": "t", "partition": "p", "offset": "o"}
 CARRIED = CarriedColumns(
-    "not JSON of the schema", ORIGIN, ("ts", "id", "score", "note"), letters=True
+    "not JSON that fits the schema", ORIGIN, ("ts", "id", "score", "note"), letters=True
 )
 READ = pa.table(
     {
@@ -62,7 +62,7 @@ class TestSummaries:
         unread = {n: (found[n]["record"], found[n]["encoding"]) for n in (8, 1, 2)}
         raw = base64.b64encode(b"\xff\x00").decode()
         assert unread == {8: ("{oops", "text"), 1: (raw, "base64"), 2: (None, "text")}
-        assert {found[n]["reason"] for n in (8, 1, 2)} == {"not JSON of the schema"}
+        assert {found[n]["reason"] for n in (8, 1, 2)} == {"not JSON that fits the schema"}
         # Each row has its own reason, and all its columns; NaN is text.
         assert found[9]["reason"] == "column 'score': the score is not a number (nan)"
         assert found[0]["reason"] == "column 'id': the id is null (None)"
@@ -84,11 +84,11 @@ class TestSummaries:
         plan = spark_simulator.plan_of(TOPK, {"": READ})
         table = READ.slice(first) if first == 1 else READ.slice(first, 1)
         with pytest.raises(sb.DataError, match=told):
-            packed(plan, "", CarriedColumns("not JSON of the schema", ORIGIN), table)
+            packed(plan, "", CarriedColumns("not JSON that fits the schema", ORIGIN), table)
 
     def test_without_letters_they_are_counted(self) -> None:
         plan = spark_simulator.plan_of(TOPK, {"": READ}, on_bad="skip")
-        rows = packed(plan, "", CarriedColumns("not JSON of the schema", ORIGIN), READ)
+        rows = packed(plan, "", CarriedColumns("not JSON that fits the schema", ORIGIN), READ)
         assert sum(row["rows_bad"] for row in rows) == 5
         assert not any(row["letters"] for row in rows)
 
@@ -130,7 +130,7 @@ class TestSummaries:
             assert bool(found) == wanted
             if wanted:
                 (letter,) = pa.concat_tables(found).to_pylist()
-                assert "'a' reports too often in the stream 'r1' at time 2" in letter["reason"]
+                assert "'a' has too many reports in the stream 'r1' at time 2" in letter["reason"]
                 record = {"id": "a", "s": "r1", "v": 0.25, "ts": 2} | ({"g": "x"} if by else {})
                 assert json.loads(letter["record"]) == record
 
@@ -209,7 +209,7 @@ class TestJobs:
         letters = lines(tmp_path / "bad")
         assert len(letters) == 5
         by = {letter["record"]: letter for letter in letters}
-        assert by["{oops"]["reason"] == "not a JSON record of the schema"
+        assert by["{oops"]["reason"] == "not a JSON record that fits the schema"
         assert bad[1] in by
         early = [letter for letter in letters if letter["file"] is not None]
         assert len(early) == 4
@@ -219,7 +219,7 @@ class TestJobs:
         }
         assert "outside the bounds" in reasons[7.5]
         assert "not a number" in reasons["NaN"]
-        assert "reports too often" in reasons[0.125]
+        assert "has too many reports" in reasons[0.125]
         kept = next(r for r in by if '"kept"' in r)
         assert json.loads(kept) == json.loads(bad[2])
         # A batch that is retried writes the same files again.

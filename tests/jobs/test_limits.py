@@ -16,8 +16,8 @@ import pytest
 
 import skyband as sb
 from skyband.jobs import parse_job
-from skyband.jobs.limits import NO_NUL, SIGNED, UTF8, YEARS, row_limits
 from skyband.jobs.local.local_job import LocalJob, run_local
+from skyband.jobs.sinks.base import NO_NUL, SIGNED, UTF8, YEARS, row_limits
 from skyband.jobs.sinks.files import sink_of
 from support.local_jobs import job, out, rows, written
 
@@ -128,7 +128,7 @@ def test_what_postgres_cannot_hold_is_a_bad_row(tmp_path: Path, dsn: str) -> Non
     assert [row["flow"] for row in out(tmp_path, "third")] == ["b\0", "c", "d", "e"]
     nul, unsigned = letters(tmp_path)
     assert json.loads(nul["record"])["flow"] == "b\0"
-    assert "'flow': the text has a NUL character, which the sink cannot hold" in nul["reason"]
+    assert "'flow': the text contains a NUL character, which the sink cannot hold" in nul["reason"]
     assert "one: " in nul["reason"]
     assert "third: " not in nul["reason"]
     assert f"'more': the number is above {MOST}" in unsigned["reason"]
@@ -137,7 +137,7 @@ def test_what_postgres_cannot_hold_is_a_bad_row(tmp_path: Path, dsn: str) -> Non
 def test_a_bad_value_stops_a_job_that_raises(tmp_path: Path, dsn: str) -> None:
     written(tmp_path, [table((datetime(2026, 1, 5, tzinfo=UTC), "b\0", 9, 0))])
     made = told(tmp_path, {"kind": "postgres", "table": "strict", "dsn": dsn}, on_bad="raise")
-    with pytest.raises(sb.DataError, match="column 'flow', row 0: the text has a NUL"):
+    with pytest.raises(sb.DataError, match="column 'flow', row 0: the text contains a NUL"):
         run_local(parse_job(made))
 
 

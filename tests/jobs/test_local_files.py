@@ -115,13 +115,13 @@ def test_only_needed_columns_are_read(
 ) -> None:
     written(tmp_path, "ab")
     asked: list[Any] = []
-    load = formats.ParquetFile.load
+    read = formats.ParquetFile._read
 
     def noted(self: Any, groups: Any, names: Any) -> Any:
         asked.append(names)
-        return load(self, groups, names)
+        return read(self, groups, names)
 
-    monkeypatch.setattr(formats.ParquetFile, "load", noted)
+    monkeypatch.setattr(formats.ParquetFile, "_read", noted)
     more = {"dead_letters": {"kind": "files", "path": str(tmp_path / "bad")}} if letters else {}
     run_local(job(tmp_path, **more))
     # A dead letter holds the whole row.
@@ -196,7 +196,9 @@ def test_text_that_is_written_otherwise(tmp_path: Path, form: dict[str, str], na
     (file,) = (tmp_path / "letters").glob("*.json")
     reasons = [json.loads(line)["reason"] for line in file.read_text().splitlines()]
     assert ["not a CSV record" in each for each in reasons] == [True, False]
-    assert ("out of range" if "unit" in form else "no time of the format '%d.%m.%Y'") in reasons[1]
+    assert ("out of range" if "unit" in form else "not a time of the format '%d.%m.%Y'") in reasons[
+        1
+    ]
 
 
 @pytest.mark.parametrize("delimiter", ["", ";;", '"'])

@@ -243,7 +243,7 @@ def test_lines_from_a_socket(tmp_path: Path) -> None:
     assert out(tmp_path, "busiest") == sb.rank(table, query_of("busiest")).to_pylist()
     (found,) = (tmp_path / "bad").glob("*.json")
     letter = json.loads(found.read_text())
-    assert (letter["reason"], letter["record"]) == ("not JSON of the schema", "{oops")
+    assert (letter["reason"], letter["record"]) == ("not JSON that fits the schema", "{oops")
 
 
 def test_a_generated_stream_can_be_read_again(tmp_path: Path) -> None:

@@ -118,7 +118,7 @@ def test_a_sink_may_ask_for_what_enters_or_leaves(tmp_path: Path) -> None:
     written(tmp_path, made)
     told = job(tmp_path)
     told["queries"]["busiest"]["sink"]["changes"] = ["enter", "leave"]
-    assert "give   changes to files" in explain(parse_job(told))
+    assert "write  changes to files" in explain(parse_job(told))
     run_job(parse_job(told))
     wanted = [
         {"window_start": a.start, "window_end": a.end} | row

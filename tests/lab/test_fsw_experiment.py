@@ -42,7 +42,7 @@ def test_it_runs_and_judges_every_claim(tmp_path: Path, monkeypatch: pytest.Monk
     for each in kept.values():
         assert each["why"] or each["verdict"] in ("holds", "undecided")
     assert "| Kilobytes |" in report
-    assert "rows per day in the mean" in report
+    assert "rows per day on average" in report
     assert report.count("exact |") == 7, "beside every table of the paper, and in the new order"
 
 

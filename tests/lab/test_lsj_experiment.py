@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lab.experiments import lsj, lsj_drawn, lsj_rooms, lsj_steps
+from lab.experiments import lsj, lsj_common, lsj_drawn, lsj_rooms, lsj_runs, lsj_steps
 from lab.experiments.lsj_claims import CLAIMS
 from lab.experiments.lsj_common import explained
 from lab.experiments.lsj_runs import (
@@ -34,6 +34,7 @@ from lab.experiments.lsj_runs import (
     timed,
 )
 from lab.experiments.lsj_steps import STEPS, told
+from lab.experiments.seeds import Sample
 from skyband import registry
 from skyband.skyline.lsj import LayeredJoin
 
@@ -43,11 +44,11 @@ def test_the_papers_form_answers_alike_and_prunes_less(distribution: str) -> Non
     setting = Setting.drawn(40, 10, windows=3, distribution=distribution, join_rate=0.2)
     plans = (NAIVE, ISJ, LSJ, OURS, PAPER_ISJ, PAPER_LSJ1, PAPER_LSJ, CORNER_ISJ, CORNER_LSJ1,
              CORNER_LSJ)  # fmt: skip
-    times = timed(setting, plans, repeat=1)  # raises if answers differ
+    times = timed(setting, plans, most=1)  # raises if answers differ
     assert set(times.own) == set(plans)
     for plan in plans:
-        assert 0 < times.own[plan] <= times.fold[plan]
-    assert 0 < times.local_share(PAPER_ISJ) < 100
+        assert 0 < times.own[plan].mean <= times.fold[plan].mean
+    assert 0 < times.local_share(PAPER_ISJ).mean < 100
     ours, theirs, corner = (layers_of(setting, plan) for plan in (ISJ, PAPER_ISJ, CORNER_ISJ))
     assert theirs == ours  # both prune a row by the partners that it has
     assert all(a <= b for a, b in zip(theirs, corner, strict=True))
@@ -78,21 +79,24 @@ def tables(setting: Setting, plan: Plan) -> list[pa.Table]:
     return [answer.table for push in setting.pushes() for answer in monitor.push(push)]
 
 
+SETTLED = {"a": Sample.of(40.0)}
+
+
 def made_up(**own: float) -> Times:
     plans = {"step": STEP_ISJ, "isj": ISJ, "witness": WITNESS,
              "lsj_step": Plan("lsj", ALL, "step"), "lsj": LSJ, "gsj": OURS,
              "paper_isj": PAPER_ISJ, "paper_lsj": PAPER_LSJ}  # fmt: skip
-    times = {plan: own.get(name, 1.0) for name, plan in plans.items()}
-    return Times(times, times, dict.fromkeys(times, 0.3))
+    times = {plan: Sample.of(own.get(name, 1.0)) for name, plan in plans.items()}
+    return Times(times, times, dict.fromkeys(times, Sample.of(0.3)))
 
 
 def test_remarks_follow_from_what_was_measured() -> None:
     """The same code says something else of another run."""
     slow, fast = made_up(step=2.0, witness=1.5), made_up(step=1.0, witness=0.5, gsj=0.7)
-    first, second = (told({"a": each}, {"a": 40.0}, 5.0) for each in (slow, fast))
+    first, second = (told({"a": each}, SETTLED, 5.0) for each in (slow, fast))
     assert "`isj` saves 50 %" in first[0]
     assert "`isj` changes nothing beyond the noise" in second[0]
-    third = told({"a": made_up(isj=1.25, lsj=2.0, lsj_step=8.0)}, {"a": 40.0}, 5.0)
+    third = told({"a": made_up(isj=1.25, lsj=2.0, lsj_step=8.0)}, SETTLED, 5.0)
     assert third[0].endswith("`isj` costs 25 %; `lsj` saves 75 %.")
     assert "`isj` costs 50 %" in first[1]
     assert "pays nowhere" in first[1]
@@ -102,6 +106,11 @@ def test_remarks_follow_from_what_was_measured() -> None:
     assert "LSJ saves 40 %" in " ".join(gain.split())
     assert "Local skylines, which sharing saves, are 30 %" in " ".join(gain.split())
     assert "LSJ changes nothing beyond the noise" in " ".join(none.split())
+
+
+def shown(*millis: int) -> str:
+    """As a mean over seeds that all say the same."""
+    return " / ".join(f"{value}.00 ± 0.00" for value in millis)
 
 
 @pytest.mark.parametrize("with_rooms", [True, False])
@@ -119,27 +128,29 @@ def test_the_report_of_made_up_times(
     monkeypatch.setattr(lsj_rooms, "overlaps", lambda *_: [[80.0, 70.0, 60.0, 50.0]])
     monkeypatch.setattr(lsj_drawn, "local_comparisons", lambda *_: 100)
     monkeypatch.setattr(lsj_steps, "settled_share", lambda *_: 40.0)
-    monkeypatch.setattr(lsj_drawn, "LARGE", 500)  # so that some plans are left out
+    for module in (lsj_drawn, lsj_common):
+        monkeypatch.setattr(module, "LARGE", 500)  # so that some plans are left out
     reports = []
     for lsj_takes in (0.5, 1.5):
 
-        def timed(_: Setting, plans: Any, takes: float = lsj_takes, **__: int) -> Times:
+        def timed(_: Setting, plans: Any, *__: int, takes: float = lsj_takes, **___: int) -> Times:
             own = {p: takes if p.algorithm == "lsj" else 1.0 for p in plans}
             own |= {p: 3.0 for p in plans if p == CORNER_ISJ}
             fold = {p: value + 1.0 for p, value in own.items()}
-            return Times(fold, own, dict.fromkeys(own, 0.3), windows=10)
+            spent, mine = ({p: Sample.of(v) for p, v in each.items()} for each in (fold, own))
+            return Times(spent, mine, dict.fromkeys(own, Sample.of(0.3)), windows=10)
 
-        for module in (lsj, lsj_rooms, lsj_drawn, lsj_steps):
+        for module in (lsj, lsj_rooms, lsj_runs):
             monkeypatch.setattr(module, "timed", timed)
         lsj.reproduce(0.1, tmp_path, lambda _: None)
         reports.append((tmp_path / "lsj.md").read_text())
     assert "LSJ saves 50 %" in reports[0]
     assert "LSJ costs 50 %" in reports[1]
-    for report, takes in zip(reports, ("50.00 / 150.00", "150.00 / 250.00"), strict=True):
+    for report, took in zip(reports, ((50, 150), (150, 250)), strict=True):
         # A row per algorithm: its own time and that from panes to answers, at every volume.
-        assert f"| LSJ | {' | '.join([takes] * 3)} |" in report
-        assert "| ISJ with one corner | 300.00 / 400.00 |" in report
-        assert "| Naive | 100.00 / 200.00 | 100.00 / 200.00 | - |" in report
+        assert f"| LSJ | {' | '.join([shown(*took)] * 3)} |" in report
+        assert f"| ISJ with one corner | {shown(300, 400)} |" in report
+        assert f"| Naive | {shown(100, 200)} | {shown(100, 200)} | - |" in report
         assert "nan" not in report
     assert all(claim.says in report for claim in CLAIMS for report in reports)
     assert all(("not measured" in report) != with_rooms for report in reports)

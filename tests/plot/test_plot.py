@@ -182,8 +182,8 @@ def test_skyline_has_points_steps_and_directions() -> None:
     (steps,) = ax.get_lines()
     assert points(steps.get_xydata()) == [(4, 8), (6, 8), (6, 20)]
     assert set(texts(ax)) == {"b", "c"}
-    assert ax.get_xlabel() == "ts (less is better)"
-    assert ax.get_ylabel() == "bytes (more is better)"
+    assert ax.get_xlabel() == "ts (lower is better)"
+    assert ax.get_ylabel() == "bytes (higher is better)"
 
 
 @pytest.mark.parametrize(
@@ -263,7 +263,7 @@ def test_of_many_groups_those_with_most_are_drawn() -> None:
     )
     for draw in (plot.bars, plot.bump):
         ax = draw(sb.rank(rows, query))
-        assert "and 22 groups with less" in texts(ax)
+        assert "and 22 smaller groups" in texts(ax)
         assert len(ax.get_yticklabels()) == 8
     bars: Any = plot.bars(sb.rank(rows, query))
     assert [bar.get_width() for bar in bars.patches] == list(range(29, 21, -1))
@@ -272,7 +272,7 @@ def test_of_many_groups_those_with_most_are_drawn() -> None:
 def test_skyline_of_a_table_takes_columns() -> None:
     table = sb.rank(FLOWS, BEST)
     assert plot.skyline(table, x="bytes", y="ts").get_xlabel() == "bytes"
-    assert plot.skyline(table, query=BEST).get_xlabel() == "ts (less is better)"
+    assert plot.skyline(table, query=BEST).get_xlabel() == "ts (lower is better)"
     with pytest.raises(sb.SchemaError, match="'nothing' is missing"):
         plot.skyline(table, x="nothing")
 
@@ -361,7 +361,7 @@ def test_save_writes_a_picture_without_a_screen(tmp_path: Path) -> None:
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
     assert "<svg" in (tmp_path / "b.svg").read_text(encoding="utf-8")
     assert not plt.get_fignums()
-    with pytest.raises(sb.QueryError, match="is no picture"):
+    with pytest.raises(sb.QueryError, match="is not a picture"):
         plot.save(tmp_path / "a.txt", sb.rank(FLOWS, TALKERS))
     with pytest.raises(sb.QueryError, match="no picture 'pie'"):
         plot.save(tmp_path / "a.png", sb.rank(FLOWS, TALKERS), kind="pie")

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import oracle
 import skyband as sb
 from skyband.jobs import parse_job
-from skyband.query.rebuilt import from_spec
+from skyband.query import from_spec
 from support import board_simulator, conformance, spark_simulator, streams
 from support.command_line import good
 from support.sending import sent

@@ -207,10 +207,10 @@ def test_a_board_shares_panes_within_a_zone_only() -> None:
         ({"size": "6 hours"}, "size '6 hours' is not a whole number of days"),
         ({"size": "1 day", "slide": "36 hours"}, "slide '36 hours' is not a whole number of days"),
         ({"size": 7}, "zone needs a size in days"),
-        ({"size": "1 day", "zone": "Mars/Base"}, "zone 'Mars/Base' is not known"),
-        ({"size": "1 day", "zone": "America"}, "zone 'America' is not known"),
-        ({"size": "1 day", "zone": ""}, "zone '' is not known"),
-        ({"size": "1 day", "zone": 5}, "zone 5 is not known"),
+        ({"size": "1 day", "zone": "Mars/Base"}, "zone 'Mars/Base' is not a known time zone"),
+        ({"size": "1 day", "zone": "America"}, "zone 'America' is not a known time zone"),
+        ({"size": "1 day", "zone": ""}, "zone '' is not a known time zone"),
+        ({"size": "1 day", "zone": 5}, "zone 5 is not a known time zone"),
     ],
 )
 def test_what_a_zone_refuses(given: dict[str, Any], problem: str) -> None:

@@ -73,7 +73,7 @@ def test_it_is_what_a_monitor_says_also_after_a_restart(tmp_path: Path) -> None:
     with served.serving(served.new_service(tmp_path, BOARD)) as client:
         for path in ("/api/peek/busiest", "/api/position/talkers?id=host-1"):
             assert client.get(path).status == 404
-            assert "nothing to see yet" in client.get(path).json["error"]
+            assert "there is no answer yet" in client.get(path).json["error"]
         client.post(ROWS[:6])
         check(client, monitor_of(ROWS[:6]))
     with served.serving(served.new_service(tmp_path, BOARD)) as client:
@@ -85,12 +85,12 @@ def test_what_cannot_be_answered(tmp_path: Path) -> None:
     with served.serving(served.new_service(tmp_path, BOARD)) as client:
         client.post(ROWS)
         wrong = {
-            "/api/peek/none": (404, "there are busiest, talkers"),
-            "/api/position/none?id=1": (404, "there are busiest, talkers"),
+            "/api/peek/none": (404, "choose from busiest, talkers"),
+            "/api/position/none?id=1": (404, "choose from busiest, talkers"),
             "/api/position/talkers?id=nobody": (404, "no row of this id is live"),
             "/api/peek/small": (409, "keeps too little for peek"),
             "/api/position/busiest?id=flow-3": (409, "use distinct="),
-            "/api/position/talkers": (400, "say of which id"),
+            "/api/position/talkers": (400, "give the id"),
             "/api/position/talkers?id=host-1&group=x": (400, "no groups"),
             "/api/position/pairs?id=x&group=y": (400, "JSON list of flow, bytes"),
             "/api/position/pairs?id=[%22a%22,1]": (400, "pass the group too"),

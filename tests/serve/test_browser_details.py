@@ -172,9 +172,9 @@ def test_trouble_is_said_plainly_and_a_lost_connection_alone(chromium: Any, tmp_
             service.status.heard[name] -= 40
         text_of(page, "trouble", "No rows for 4")
         text_of(page, "status", "0 late")
-    text_of(page, "trouble", "The connection is lost since")
+    text_of(page, "trouble", "The connection was lost at")
     said = page.locator("#trouble").inner_text()
-    assert re.fullmatch(r"The connection is lost since [\d:]+( [AP]M)?; trying again", said)
+    assert re.fullmatch(r"The connection was lost at [\d:]+( [AP]M)?; trying again", said)
     assert page.locator("#live").inner_text() == "reconnecting"
     page.close()
 

@@ -152,7 +152,7 @@ def test_records_that_cannot_be_read_stop_a_source(tmp_path: Path, port: int) ->
     job = loaded(tmp_path, f'kind = "socket"\nhost = "127.0.0.1"\nport = {port}', "raise")
     service = fed(job, lambda each: each.status.troubles)
     (told,) = service.status.troubles
-    assert "source rows stopped: 2 bad rows: not JSON of the schema: nonsense" in told
+    assert "source rows stopped: 2 bad rows: not JSON that fits the schema: nonsense" in told
     assert service.stats["best"]["rows_in"] == 0
     service.close()
 
@@ -201,7 +201,7 @@ def test_no_row_stops_a_service_for_good(tmp_path: Path, dsn: str) -> None:
     service = Service(job)
     reply = post(service, ("2026-01-05T10:00:00Z", "a"), ("2026-01-05T10:00:01Z", "b\0"))
     assert (reply["rows"], reply["bad"]) == (2, 1)
-    assert "row 1, column 'host': the text has a NUL character" in reply["reason"]
+    assert "row 1, column 'host': the text contains a NUL character" in reply["reason"]
     reply = post(service, ("9000-01-01T00:00:00Z", "c"))
     assert "the time is more than 1 day ahead of this machine's clock" in reply["reason"]
     assert service.status.moment(service.status.watermark()) == "2026-01-05T10:00:01+00:00"

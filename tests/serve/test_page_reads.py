@@ -154,7 +154,8 @@ def made_up(folder: Path, *queries: str, **cards: CardView) -> Page:
 
 
 def show(shown: Page, name: str, hour: int, rows: list[dict[str, Any]], **more: Any) -> None:
-    shown.show([Window(shown.queries[name], hour, rows, name, **more)])
+    made: Any = Window(shown.queries[name], hour, rows, name, **more)
+    shown.show([made])
 
 
 def test_small_errors_are_none_and_others_have_a_unit(chromium: Any, tmp_path: Path) -> None:
@@ -171,7 +172,7 @@ def test_small_errors_are_none_and_others_have_a_unit(chromium: Any, tmp_path: P
         assert words["tiny"].inner_text() == "exact to 6 digits"
         assert words["tiny"].get_attribute("class") == "exact"
         assert words["large"].inner_text() == "within 84 MB"
-        assert words["others"].inner_text() == "one that is not shown may have 9.5 GB"
+        assert words["others"].inner_text() == "an item not shown may have 9.5 GB"
         sums = card(page, "tiny").locator(".sums")
         assert sums.inner_text().split("\n") == [
             "3.6 MB",
@@ -417,7 +418,7 @@ def test_groups_by_size_unknown_ones_and_empty_windows(chromium: Any, tmp_path: 
         assert field.input_value() == "dns"
         options = page.locator("datalist option")
         labels = options.evaluate_all("(all) => all.map((e) => e.label)")
-        assert labels == ["dns · 3 rows", "ntp · 2 rows", "web · 1 rows"]
+        assert labels == ["dns · 3 rows shown", "ntp · 2 rows shown", "web · 1 row shown"]
         field.fill("gopher")
         field.press("Enter")
         assert page.locator(".pick output").inner_text() == "no service “gopher” in this window"

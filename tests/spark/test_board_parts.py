@@ -61,14 +61,16 @@ def test_bad_records_are_one_letter_with_the_reasons_of_all_queries() -> None:
     table = pa.table(given | {"x": [1.0, None, float("nan"), None]})
     table = table.append_column(UNREAD, pa.array([False, True, False, True]))
     table = table.append_column(RAW, pa.array([None, b"{oops", None, b"\xff"], pa.binary()))
-    carried = CarriedColumns("not JSON of the schema", {}, ("t", "id", "g", "x"), letters=True)
+    carried = CarriedColumns(
+        "not JSON that fits the schema", {}, ("t", "id", "g", "x"), letters=True
+    )
     plan = board_plan_of(BOARD, {"": rows(0)}, on_bad="skip")
     run = summariser(plan, "", carried)
     packed = [row for batch in run(iter(table.to_batches())) for row in batch.to_pylist()]
     letters = pa.concat_tables(table_from(row["letters"]) for row in packed if row["letters"])
     told = {row["record"]: row["reason"] for row in letters.to_pylist()}
     assert letters.num_rows == len(told) == 3
-    assert told["{oops"] == "not JSON of the schema"
+    assert told["{oops"] == "not JSON that fits the schema"
     (reason,) = (reason for record, reason in told.items() if "1002" in str(record))
     assert [part.split(":")[0] for part in reason.split("; ")] == ["best", "often", "front"]
     assert sum(row["rows_in"] for row in packed) == 4

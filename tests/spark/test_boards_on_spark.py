@@ -160,5 +160,5 @@ def test_boards_that_spark_refuses(spark: Any) -> None:
     sources = dict.fromkeys("abc", frame)
     with pytest.raises(sb.EngineError, match="'ab' does not read source 'c'"):
         rank(sources, {"abc": fused("a", "b", "c"), "ab": fused("a", "b")})
-    with pytest.raises(sb.SchemaError, match="does not tell the types of query 'best'"):
+    with pytest.raises(sb.SchemaError, match="does not have the types of query 'best'"):
         split(frame, BOARD)

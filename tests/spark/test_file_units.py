@@ -250,7 +250,7 @@ class TestText:
         assert good[2]["ts"].microsecond == 123456
         assert [raw for raw in got[RAW].to_pylist() if raw] == [lines[i] for i in (4, 5, 7, 8, 9)]
         assert sum(got[UNREAD].to_pylist()) == 5
-        assert set(got[REASON].to_pylist()) == {None, "not a CSV record of the schema"}
+        assert set(got[REASON].to_pylist()) == {None, "not a CSV record that fits the schema"}
 
     def test_csv_without_a_header(self, tmp_path: Path) -> None:
         path = tmp_path / "a.csv"

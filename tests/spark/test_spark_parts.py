@@ -231,7 +231,7 @@ class TestState:
         assert len(CACHED_FOLDS.kept) == shards
         panes = job.plan.first.window.panes
         for fold in folds():
-            assert len(fold.totals.keys) <= panes.per_window + 1
+            assert len(fold.totals.runs) <= panes.per_window + 1
 
     def test_a_stored_pane_has_one_run_a_group(self) -> None:
         table = some_rows()

@@ -225,7 +225,7 @@ def _peek(monitor: sb.Monitor, last: int | None) -> Seen | None:
     try:
         return _seen(monitor.peek(last=ticks))
     except sb.EngineError as problem:
-        if "nothing to see" not in str(problem):
+        if "there is no answer yet" not in str(problem):
             raise
         return None
 

@@ -40,7 +40,7 @@ class Got:
 
     answers: list[Seen] = field(default_factory=list)
     peeks: list[Seen | None] = field(default_factory=list)
-    """After each push and the flush; None if there was nothing to see yet."""
+    """After each push and the flush; None if there was no answer yet."""
     stats: dict[str, Any] = field(default_factory=dict)
 
 

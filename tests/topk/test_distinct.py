@@ -252,7 +252,7 @@ def test_positions_that_cannot_be() -> None:
         with pytest.raises(sb.EngineError, match=match):
             monitor.position(1)
     monitor = sb.Monitor(topk(distinct="latest", by=("g",)))
-    with pytest.raises(sb.EngineError, match="nothing to see"):
+    with pytest.raises(sb.EngineError, match="there is no answer yet"):
         monitor.position(1, "u")
     monitor.push(table)
     assert monitor.position(1, "u") == (1, 1.0, 1)

@@ -25,9 +25,9 @@ from skyband.query.base import REVISION, Query
 
 
 class Position(NamedTuple):
-    """Where one id or item stands: its rank, its score or count, and how many there are.
+    """Where an id or item stands: its rank, its score or count, and out of how many.
 
-    Ids that tie share a rank if those of the answers do.
+    Ids that tie share a rank if they do so in the query's answers.
     """
 
     rank: int
@@ -178,8 +178,8 @@ class Answer:
     """The answer of one window.
 
     ``table`` holds the rows of the answer; ``changes`` lists what entered, left or moved since the
-    previous answer. ``exact`` and ``bounds`` state what the answer guarantees; ``total`` is the
-    number of rows (or the weight) in the window.
+    previous answer. ``exact`` and ``bounds`` say what the answer guarantees; ``total`` is the
+    number of rows, or their weight, in the window.
     """
 
     __slots__ = ("_all", "_at")
@@ -195,17 +195,17 @@ class Answer:
 
     @property
     def start(self) -> Any:
-        """The first moment (or arrival) of the window."""
+        """The first time (or arrival) in the window."""
         return window_value(int(self._all.start[self._at]), self._all.edge)
 
     @property
     def end(self) -> Any:
-        """The first moment (or arrival) after the window."""
+        """The first time (or arrival) after the window."""
         return window_value(int(self._all.end[self._at]), self._all.edge)
 
     @property
     def revision(self) -> int:
-        """0 for the first answer of a window; 1, 2, ... for its corrections by late rows."""
+        """How often late rows have corrected the window: 0 for its first answer, then 1, 2, ..."""
         every = self._all.revision
         return 0 if every is None else int(every[self._at])
 
@@ -218,13 +218,13 @@ class Answer:
     def changes(self) -> pa.Table:
         """What entered, left or moved since the previous answer.
 
-        That of the window before or, for a correction, of the same window.
+        The previous answer is that of the window before or, for a correction, of the same window.
         """
         every = self._all
         return changes(every.previous(self._at), self.table, every.query, every.only)
 
     def alerts(self, only: str | Sequence[str] = ALERTS) -> pa.Table:
-        """Changes of one kind or several, followed by the other columns of each row."""
+        """Return changes of one kind or several, followed by the other columns of each row."""
         every = self._all
         return changes(every.previous(self._at), self.table, every.query, kinds_of("only", only))
 
@@ -234,22 +234,23 @@ class Answer:
         by: Mapping[str, Any] | None = None,
         **group: Any,
     ) -> int | None:
-        """The rank of an id or item; None if this answer does not show it.
+        """Return the rank of an id or item; None if this answer does not show it.
 
-        An item of several columns is a tuple. If the query has ``by``, name the group by keywords
-        (``rank_of("a", host="web-1")``) or by a mapping. Of several rows, the best rank counts.
+        Pass an item of several columns as a tuple. If the query has ``by``, give the group as
+        keywords (``rank_of("a", host="web-1")``) or as a mapping. If an id has several rows, return
+        its best rank.
         """
         query, table = self._all.query, self.table
         if not query.ranked or not query.key:
             what = "has no ranks" if not query.ranked else "has no id="
-            raise QueryError(f"rank_of needs an id that is ranked; this {query.kind} {what}")
+            raise QueryError(f"rank_of needs a query with ranks and id; this {query.kind} {what}")
         wanted = {**(by or {}), **group}
         if set(wanted) != set(query.groups):
             groups = ", ".join(f"{name}=..." for name in query.groups) or "nothing more"
             raise QueryError(f"rank_of takes the id and its group: {groups}; got {wanted!r}")
         values = id if len(query.key) > 1 and isinstance(id, tuple) else (id,)
         if len(values) != len(query.key):
-            raise QueryError(f"an item is a tuple of {', '.join(query.key)}; got {id!r}")
+            raise QueryError(f"pass an item as a tuple of {', '.join(query.key)}; got {id!r}")
         wanted |= dict(zip(query.key, values, strict=True))
         found = np.ones(table.num_rows, np.bool_)
         for name, value in wanted.items():
@@ -258,12 +259,12 @@ class Answer:
 
     @property
     def exact(self) -> bool:
-        """Whether this answer is proven to equal the query's definition."""
+        """Whether this answer certainly equals the query's definition."""
         return bool(self._all.exact[self._at])
 
     @property
     def bounds(self) -> dict[str, Any]:
-        """The error bounds of an approximate answer; with all ties, how many rows were cut."""
+        """The error bounds of an approximate answer; with all ties, how many rows were cut off."""
         return {
             name: value[self._at].item() if isinstance(value, np.ndarray) else value
             for name, value in self._all.bounds.items()
@@ -281,11 +282,11 @@ class Answer:
         return self._all.query
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
-        """The rows, for anything that reads Arrow: ``pl.DataFrame(answer)``, DuckDB, ..."""
+        """Give the rows to anything that reads Arrow: ``pl.DataFrame(answer)``, DuckDB, ..."""
         return self.table.__arrow_c_stream__(requested_schema)
 
     def to_pandas(self) -> Any:
-        """The rows as a pandas DataFrame."""
+        """Return the rows as a pandas DataFrame."""
         return self.table.to_pandas()
 
     def __repr__(self) -> str:

@@ -30,9 +30,9 @@ _STYLE = "border-collapse:collapse;font-variant-numeric:tabular-nums"
 
 
 def show(answers: Any, last: int = 3) -> AnswerTable:
-    """The ``last`` windows of a table of answers, as a notebook or a terminal shows them.
+    """Show the ``last`` windows of some answers as a table, in a notebook or a terminal.
 
-    ``answers`` is what ``rank`` returns (of a board, too), or the answers of ``watch``.
+    ``answers`` is what ``rank`` returns, for a query or a board, or the answers of ``watch``.
 
     >>> import pyarrow as pa, skyband as sb
     >>> flows = pa.table({"flow": ["a", "b", "c", "d"], "bytes": [10, 30, 20, 5]})
@@ -53,7 +53,7 @@ def show(answers: Any, last: int = 3) -> AnswerTable:
     for name, table in tables.items():
         if "window_end" not in table.column_names:
             where = f" of {name!r}" if name else ""
-            raise SchemaError(f"the table{where} has no column 'window_end', so it has no answers")
+            raise SchemaError(f"the table{where} lacks 'window_end'; give what rank returns")
     return AnswerTable(tables, last)
 
 
@@ -65,7 +65,7 @@ def _by_name(answers: Iterable[Answer]) -> dict[str, pa.Table]:
 
 
 class AnswerTable:
-    """The last windows of some answers, for people; made by ``show``."""
+    """The last windows of some answers as text or HTML; returned by ``show``."""
 
     def __init__(self, tables: Mapping[str, pa.Table], last: int) -> None:
         self._tables, self._last = tables, last

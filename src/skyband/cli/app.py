@@ -33,13 +33,13 @@ Master = Annotated[
 
 
 def init(
-    source: Annotated[str, typer.Argument(help="A file, a folder or a glob to look at.")],
+    source: Annotated[str, typer.Argument(help="The file, folder or glob to read.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="The job file to write.")] = Path(
         "job.toml"
     ),
     force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,
 ) -> None:
-    """Write a commented job file for a source: its columns, its time, an id and a score."""
+    """Draft a job file, with comments, from the columns and the first rows of some files."""
     from skyband.jobs.draft import draft, look_at
 
     if output.exists() and not force:
@@ -54,10 +54,10 @@ def init(
 def check(
     job: JobFile,
     engine: Annotated[
-        Engine | None, typer.Option(help="Check for this engine instead of the job's own.")
+        Engine | None, typer.Option(help="Check for this engine instead of the one in the file.")
     ] = None,
 ) -> None:
-    """Say everything that is wrong with a job file, with line numbers; nothing is started."""
+    """List everything that is wrong with a job file, with line numbers, without starting it."""
     from skyband import jobs
 
     chosen = None if engine is None else engine.value
@@ -77,10 +77,12 @@ def board(
     explain: Annotated[
         bool, typer.Option("--explain", help="Show how the queries are answered, and stop.")
     ] = False,
-    limit: Annotated[int | None, typer.Option(help="Stop after so many answers.", min=1)] = None,
-    pace: Annotated[float, typer.Option(help="Seconds between pictures of --watch.", min=0)] = 0.2,
+    limit: Annotated[int | None, typer.Option(help="Stop after this many answers.", min=1)] = None,
+    pace: Annotated[
+        float, typer.Option(help="Seconds between two updates of --watch.", min=0)
+    ] = 0.2,
 ) -> None:
-    """Answer all queries of a job file over its files; nothing is written."""
+    """Answer all queries of a job file over its files, without writing anything."""
     from skyband import jobs
     from skyband.embedded.left_out import left_out
     from skyband.embedded.monitor import new_board
@@ -96,7 +98,7 @@ def board(
     for name, section in plan.sources.items():
         if section.kind != "files":
             raise QueryError(
-                f"{job}: skyband board reads files, but this job has a source of kind "
+                f"{job}: skyband board reads only files, but this job has a source of kind "
                 f"{section.kind!r}; run it with: skyband pipeline"
             )
         sources[name] = FileSet((section["path"],), section["delimiter"])
@@ -132,17 +134,15 @@ def pipeline(
         bool, typer.Option("--explain", help="Show the plan without starting the job.")
     ] = False,
     engine: Annotated[
-        Engine | None, typer.Option(help="Where to run it; overrides the job's own setting.")
+        Engine | None, typer.Option(help="Run on this engine instead of the one in the file.")
     ] = None,
     master: Master = None,
     seconds: Annotated[
         float | None, typer.Option(help="Stop after this many seconds.", min=0)
     ] = None,
-    verbose: Annotated[
-        bool, typer.Option("--verbose", help="Let Spark print what it has to say.")
-    ] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Show Spark's own messages.")] = False,
 ) -> None:
-    """Run a streaming job: sources, queries, sinks, trigger and checkpoint from a file."""
+    """Run a streaming job, whose sources, queries and sinks are in a file."""
     from skyband import jobs
     from skyband.cli.job_view import as_shown, telling
     from skyband.kernels.notice import say_in_any_case
@@ -170,13 +170,15 @@ def pipeline(
         shown = as_shown(parsed)
         jobs.run_job(shown, tell=counted, seconds=seconds, verbose=verbose)
     if parsed.trigger.get("once") and not rows:
-        say(f"{parsed.name}: nothing new to read; the checkpoint {parsed.checkpoint} has it all")
+        say(f"{parsed.name}: nothing new to read since the last run ({parsed.checkpoint})")
 
 
 def state(
-    checkpoint: Annotated[str, typer.Argument(help="The checkpoint of a Spark query.")],
+    checkpoint: Annotated[str, typer.Argument(help="The checkpoint folder of a Spark query.")],
     master: Master = None,
-    format_: Annotated[Format, typer.Option("--format", help="How to show it.")] = Format.table,
+    format_: Annotated[
+        Format, typer.Option("--format", help="How to show the state.")
+    ] = Format.table,
 ) -> None:
     """Show the state that a checkpoint holds, by bucket and shard."""
     from skyband.cli.output import writer
@@ -228,7 +230,7 @@ def bench(
         typer.Option(help="Markdown file to write to.", show_default="docs/benchmarks/tables.md"),
     ] = None,
 ) -> None:
-    """Compare the speed of Skyband and other tools in one run; results are ratios."""
+    """Measure Skyband against other tools in one run; the results are ratios."""
     root = checkout()
     from lab.bench.command import measure
     from skyband.kernels.patient import hurry
@@ -244,11 +246,11 @@ def reproduce(
         typer.Option(
             help="Fraction of the paper's sizes; 0.01 is quick.",
             min=0,
-            show_default="what takes a few minutes",
+            show_default="a few minutes' work",
         ),
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Sizes with which all five take under ten minutes.")
+        bool, typer.Option("--quick", help="Sizes at which all five take under ten minutes.")
     ] = False,
     full: Annotated[bool, typer.Option("--full", help="The paper's own sizes (scale 1).")] = False,
     out: Annotated[Path, typer.Option(help="Folder to write to.")] = Path("docs/reproduction"),

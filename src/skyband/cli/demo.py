@@ -32,14 +32,16 @@ QUERIES: dict[str, Query] = {
     "Largest flows of the last five minutes": TopK(
         k=10, score="bytes", id="flow", time="ts", window=_WINDOW
     ),
-    "Hosts that moved most bytes": HeavyHitters(
+    "Hosts that moved the most bytes": HeavyHitters(
         k=10, item="host", weight="bytes", time="ts", window=_WINDOW
     ),
 }
 
 
 def demo(
-    seconds: Annotated[float, typer.Option(help="How long the demo runs.", min=0)] = SECONDS,
+    seconds: Annotated[
+        float, typer.Option(help="How many seconds the demo runs.", min=0)
+    ] = SECONDS,
     seed: Annotated[int, typer.Option(help="Seed of the generated stream.")] = 7,
     save: Annotated[
         Path | None, typer.Option(help="Write the stream to a Parquet file instead of showing it.")
@@ -121,7 +123,7 @@ def _farewell(console: Console) -> None:
         ("rank each service separately, into a file", f"{top} --by service -o top.csv"),
         ("watch it live", f"{top} --watch"),
         (
-            "find the hosts that moved most bytes",
+            "find the hosts that moved the most bytes",
             f"{me} heavy-hitters {_SAVED} -k 5 --item host --weight bytes {query}",
         ),
         ("list all verbs", f"{me} --help"),

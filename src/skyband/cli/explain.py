@@ -158,7 +158,7 @@ def say_unmatched(where: Mapping[str, Sequence[Any]] | str, source: Any) -> None
     from skyband.query.expressions import conditions_of
 
     if isinstance(where, str):
-        say(f"no row makes this true: {where}", style="yellow")
+        say(f"no row meets the condition: {where}", style="yellow")
         return
 
     shown = {n: f"--where {n}={','.join(map(str, values))}" for n, values in where.items()}

@@ -36,11 +36,14 @@ from skyband.window import CountWindow, DecayWindow, LandmarkWindow, TimeWindow,
 COMMON = ("window", "algorithm", "options")
 """Fields that every query has; the verbs define their options by hand."""
 
-HELP = {"where": "Rows that count: \"bytes > 9 and host in ('a', 'b')\", or service=web,dns."}
+HELP = {
+    "where": "Count only these rows: \"bytes > 9 and host != 'a'\", or service=web,dns.",
+    "combine": "How the values become a score: sum, mean, min, max, product, or r1=0.7,r2=0.3.",
+}
 """Help of options that is not that of the query's parameter."""
 
 _GIVE = (
-    "give the window: either --window '10 minutes' (of time) or --count 100000 (of rows); "
+    "give a window: either --window '10 minutes' (of time) or --count 100000 (of rows); "
     "--slide sets how often it is answered"
 )
 _UNSIZED = {
@@ -100,9 +103,9 @@ def window_of(kind: type[Query], given: Mapping[str, Any]) -> Window | dict[str,
         more = [text for sort, text in _UNSIZED.items() if registry.algorithms(kind.kind, sort)]
         raise QueryError(two + _GIVE + (". Or give " + ", or ".join(more)) * bool(more))
     if zone is not None and size is None:
-        raise QueryError("--zone works only with --window, whose days it sets; leave it out")
+        raise QueryError("--zone works only with --window; leave it out")
     if revise is not None and size is None:
-        raise QueryError("--revise works only with --window, whose answers it corrects")
+        raise QueryError("--revise works only with --window; leave it out")
     step: Any = None if given["slide"] is None else _duration(given["slide"])
     extras: dict[str, Any] = {
         n: _duration(given[n]) for n in ("lateness", "offset") if given[n] is not None
@@ -131,7 +134,7 @@ def window_of(kind: type[Query], given: Mapping[str, Any]) -> Window | dict[str,
 
 def _slide(step: int | str | None) -> int | str:
     if step is None:
-        raise QueryError("give --slide: it sets how often the window is answered")
+        raise QueryError("give --slide; it sets how often the window is answered")
     return step
 
 
@@ -245,7 +248,7 @@ def _read(name: str, words: Sequence[str], hint: Any) -> Any:
         if not others:
             return words[0] if len(words) == 1 else " and ".join(map("({})".format, words))
         if len(others) < len(words):
-            raise QueryError(f"{option} is a condition, so write {others[0]!r} as one, too")
+            raise QueryError(f"{option} has a condition, so write {others[0]!r} as one, too")
         return _several(option, words)
     named = atoms & {Mapping, Any} and any("=" in part for part in parts)
     if named or atoms == {Mapping}:

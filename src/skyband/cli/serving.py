@@ -32,16 +32,18 @@ def serve(
     demo: Annotated[
         bool, typer.Option("--demo", help="Show a generated stream of network flows.")
     ] = False,
-    engine: Annotated[Engine | None, typer.Option(help="Run the job on this engine.")] = None,
+    engine: Annotated[
+        Engine | None, typer.Option(help="Run on this engine instead of the one in the file.")
+    ] = None,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port to listen on; 0 takes a free one.")] = 8470,
+    port: Annotated[int, typer.Option(help="Port to listen on; 0 picks a free one.")] = 8470,
     name: Annotated[
-        list[str] | None, typer.Option(help="A further host name under which it is reached.")
+        list[str] | None, typer.Option(help="Another host name at which the page is reached.")
     ] = None,
     open_: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
     seed: Annotated[int, typer.Option(help="Seed of the demo's stream.")] = 7,
 ) -> None:
-    """Run a job and show its answers in the browser; rows can be posted to it."""
+    """Run a job and show its answers in a browser; rows can also be posted to it."""
     from skyband.jobs import load_job
     from skyband.kernels.notice import say_in_any_case
     from skyband.serve import serving as run
@@ -62,7 +64,7 @@ def serve(
         parsed = load_job(job, engine.value if engine else None, default="local")
         run.serve_job(parsed, host, port, tuple(name or ()), started)
         return
-    say("The demo: a network's flows, half a minute of them every half second. Ctrl-C ends it.")
+    say("Demo: flows of a network, generated as it runs. Press Ctrl-C to stop.")
     stream = demo_stream(seed)
     first = next(stream)
     batches = chain([first], stream)

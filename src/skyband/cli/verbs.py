@@ -94,50 +94,50 @@ def common_parameters(kind: type[Query]) -> list[inspect.Parameter]:
     )
     return [
         _option("window", text, None, "--window", "-w", **window,
-                help="Length of time, such as '10 minutes'; an integer for an integer column."
+                help="Length in time, such as '10 minutes'; an integer over integer times."
                      + (" Or one per side: 'trades=1 hour,risks=1 day'." if sides else "")),
         _option("count", number, None, "--count", "-c", **window,
                 help="Length in rows, instead of --window."),
         _option("half_life", text, None, "--half-life", **decay,
-                help="Instead of --window: all rows, each weighing half after this time."),
+                help="Instead of --window: all rows; the weight of each halves in this time."),
         _option("since", text, None, "--since", **landmark,
-                help="Instead of --window: all rows from this moment, or from the 'first' row."),
+                help="Instead of --window: all rows from this time on, or from the 'first' row."),
         _option("slide", text, None, "--slide", "-s", **window,
                 help="How often the window is answered. Default: its length."),
         _option("lateness", text, None, "--lateness", **window,
-                help="How far a row may be behind the latest one."),
+                help="How far a row may lag behind the latest one."),
         _option("revise", text, None, "--revise", **window,
                 help="How much later a row may be and still correct answers."),
         _option("offset", text, None, "--offset", **window,
-                help="Shift of all windows, such as '15 minutes' past the hour."),
+                help="Shift all windows, for example to '15 minutes' past the hour."),
         _option("zone", text, None, "--zone", **window,
-                help="Windows of whole days end at midnight here, such as 'Europe/Berlin'."),
+                help="Time zone, such as 'Europe/Berlin', whose midnights end windows of days."),
         _option("format", Format | None, None, "--format", "-f", **out, show_default=False,
-                help="Default: from the file extension of --output, otherwise table."),
+                help="Output format. Default: by the extension of --output, otherwise table."),
         _option("output", Path | None, None, "--output", "-o", **out, show_default=False,
                 help="File to write to."),
         _option("watch", bool, False, "--watch", **out, show_default=False,
-                help="Show answers as they come: as a live table, or as lines of json or csv."),
+                help="Show answers as windows end: as a live table, or as lines of json or csv."),
         _option("pace", float, 0.2, "--pace", **out, min=0,
-                help="Least number of seconds between two answers of the live table."),
+                help="Seconds between two updates of the live table, at least."),
         _option("serve", bool, False, "--serve", **out, show_default=False,
                 help="Show answers in a browser, at the address that is printed."),
         _option("serve_port", int, 8470, "--serve-port", **out, min=0, max=65_535,
-                help="Port of --serve; 0 takes a free one."),
+                help="Port of --serve; 0 picks a free one."),
         *([share] if kind is HeavyHitters else []),
         _option("plot", Path | None, None, "--plot", **out, show_default=False, metavar="FILE",
-                help="Draw the answers into this PNG, SVG or PDF file, too."),
+                help="Also draw the answers, into this PNG, SVG or PDF file."),
         _option("plot_as", text, None, "--plot-as", **out, show_default=False, metavar="PICTURE",
-                help="bump, bars, totals, skyline or timeline. Default: the one for the query."),
+                help="bump, bars, totals, skyline or timeline. Default: what suits the query."),
         _option("changes", bool, False, "--changes", **out, show_default=False,
-                help="Show what entered, left or moved, instead of the answers."),
+                help="Show what entered, left or moved instead of the answers."),
         _option("alerts", list[str] | None, None, *_alert_flags(kind), **out, metavar="WORDS",
                 show_default=False,
                 help="Show only these changes, with their rows: enter, leave or move."),
         _option("limit", number, None, "--limit", **out, min=1, show_default=False,
                 help="Stop after this many windows."),
         _option("algorithm", text, None, "--algorithm", **run, show_default=False,
-                help=f"One of: {algorithms}. Default: the best one for the query."),
+                help=f"One of: {algorithms}. Default: the fastest for the query."),
         _option("option", list[str] | None, None, "--option", metavar="NAME=VALUE", **run,
                 show_default=False, help="A setting of the algorithm; may be repeated."),
         _option("on_bad", OnBad, OnBad.raise_, "--on-bad", **run,
@@ -145,7 +145,7 @@ def common_parameters(kind: type[Query]) -> list[inspect.Parameter]:
         _option("engine", Engine, Engine.local, "--engine", **run,
                 help="Run in this process, or on Spark."),
         _option("delimiter", text, None, "--delimiter", **run, show_default=False,
-                help="What separates the fields of CSV, such as ';'. Default: a comma."),
+                help="Character between the fields of CSV, such as ';'. Default: a comma."),
         _option("threads", number, None, "--threads", **run, show_default=False,
                 help="Threads that read and summarise. Default: all cores of this process."),
         _option("master", text, None, "--master", **run, show_default=False,
@@ -163,7 +163,8 @@ def help_of(kind: type[Query]) -> str:
     said = inspect.getdoc(kind) or ""
     first, _, rest = said.partition(">>>")[0].strip().partition("\n\n")
     rest = rest.partition("\n\n")[2] if rest.startswith("Args:") else rest
-    rest = in_flags(rest, [each.name for each in fields(kind)])
+    plain = rest.partition("\n\n")[0]  # what comes then is for Python
+    rest = in_flags(plain, [each.name for each in fields(kind)])
     return f"{first.replace('``', '`')}\n\n{rest}".strip()
 
 
@@ -227,10 +228,12 @@ def _run(kind: type[Query], given: dict[str, Any]) -> None:
 
 def _check_share(given: Mapping[str, Any]) -> None:
     if given.get("aggregate") in ("mean", "min", "max"):
-        raise QueryError("--share divides counts or sums by their total; leave it out here")
+        raise QueryError(
+            "--share divides counts or sums by their total, so leave it out with --aggregate"
+        )
     if given["changes"] or given["alerts"] or given["serve"]:
         raise QueryError(
-            "--share is for whole answers; leave it out, or --changes, --on or --serve"
+            "--share works only with whole answers; leave it out with --changes, --on and --serve"
         )
 
 
@@ -289,7 +292,7 @@ def _run_local(query: Query, source: Any, given: Mapping[str, Any], shape: Forma
 
     if given["watch"] and shape is Format.parquet:
         raise QueryError(
-            "--watch writes answers as they come, which Parquet does not allow; use --format json"
+            "--watch writes answers as windows end, which Parquet does not allow; use --format json"
         )
     board = new_board(query, given["on_bad"].value, None, given["threads"])
     for session in board.sessions:
@@ -399,7 +402,9 @@ def _run_spark(query: Query, source: Any, given: Mapping[str, Any], shape: Forma
         return
     changes = given["alerts"] or given["changes"]
     if changes and given["plot"] is not None:
-        raise EngineError("on Spark, --plot draws answers, not changes; leave out one of them")
+        raise EngineError(
+            "on Spark, --plot draws answers, not changes; leave out --plot or --changes"
+        )
     table = rank_on_spark(
         query,
         source,
@@ -418,9 +423,7 @@ def _run_spark(query: Query, source: Any, given: Mapping[str, Any], shape: Forma
 # Statements in SQL --------------------------------------------------------------------------------
 
 
-Statement = Annotated[
-    str, typer.Argument(metavar="STATEMENT", help="SELECT ..., as one word in quotes.")
-]
+Statement = Annotated[str, typer.Argument(metavar="STATEMENT", help="SELECT statement, in quotes.")]
 
 
 def sql(
@@ -428,14 +431,14 @@ def sql(
     sources: Annotated[
         list[str],
         typer.Argument(
-            help="The table of the statement: files, folders or globs; - for standard input.",
+            help="The table: files, folders or globs; - for standard input.",
             metavar="SOURCE",
         ),
     ],
     format_: Annotated[
         Format | None,
         typer.Option(
-            "--format", "-f", help="Default: from the extension of --output, otherwise table."
+            "--format", "-f", help="Output format; by default that of --output, or table."
         ),
     ] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="File to write to.")] = None,
@@ -450,7 +453,7 @@ def sql(
     ] = None,
     master: Annotated[str | None, typer.Option(help="Spark's master, such as 'local[4]'.")] = None,
 ) -> None:
-    """Answer a ranking in SQL over files; `docs/sql.md` says what a statement may be."""
+    """Answer a ranking in SQL over files; `docs/sql.md` says what a statement may contain."""
     from skyband.cli.output import format_of, writer
     from skyband.embedded.monitor import new_board
     from skyband.embedded.run import rank_board

@@ -53,10 +53,12 @@ _SIDES = {"score": "max", "p": "min"}
 def warm(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[VERB]...", help="Queries, such as topk. Default: all."),
+        typer.Argument(
+            metavar="[VERB]...", help="Queries to compile for, such as topk. Default: all."
+        ),
     ] = None,
 ) -> None:
-    """Compile everything once, so that no query waits for the compiler later."""
+    """Compile everything in advance, so that no query has to wait for the compiler."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -83,7 +85,7 @@ def warm(
     if not names:
         _read_some_records()
     folder = cache_folder()
-    kept = f"kept in {folder}" if folder else "not kept: no folder can be written"
+    kept = f"kept in {folder}" if folder else "not kept, because no cache folder can be written to"
     say(f"{len(chosen)} queries compiled in {time.perf_counter() - began:.0f} s, {kept}")
 
 

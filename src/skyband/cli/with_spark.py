@@ -34,7 +34,7 @@ def rank_on_spark(
     if find_spec("pyspark") is None:
         raise EngineError(
             f"--engine spark needs PySpark and Java 17: {how_to_install('spark')}, "
-            "or leave --engine out to run in this process"
+            "or leave out --engine to run in this process"
         )
     from skyband import spark
     from skyband.spark.ranking import at_once

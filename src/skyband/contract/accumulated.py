@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from skyband.arrays import Codes, Hashes, Ints, Saved, State
+from skyband.contract.pane_by_pane import PaneByPane
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Runs
 from skyband.data.flat_state import require
@@ -15,7 +16,7 @@ PARTS = 64
 """The state is stored in this many parts, so that a batch rewrites only those it has changed."""
 
 
-class Accumulated:
+class Accumulated(PaneByPane):
     """A mixin for synopses whose summaries are also their state and their partial answers.
 
     The rows so far are one big pane, so ``combine`` merges a sealed pane into the state. It is
@@ -45,19 +46,13 @@ class Accumulated:
     # The fold ---------------------------------------------------------------------------------
 
     def fold(self, panes: Runs, windows: Windows) -> Runs | None:
-        """For each window, take the panes up to its end, then read it."""
-        found: list[Runs] = []
-        at = 0
-        for number, end in zip(windows.number.tolist(), windows.end.tolist(), strict=True):
-            upto = int(np.searchsorted(panes.stamp, end))
-            if upto > at or self.kept is None:
-                self._take(panes.slice(at, upto))
-                at = upto
-            piece = self.partial(0, end)
-            found.append(piece.stamped(np.full(len(piece), number)))
-        if at < len(panes):
-            self._take(panes.slice(at, len(panes)))
-        return Runs.concat(found) if found else None
+        """See ``PaneByPane.fold``."""
+        if self.kept is None:
+            self.push(panes.slice(0, 0))
+        return super().fold(panes, windows)
+
+    def seal(self, first: int, end: int) -> None:
+        """No pane expires."""
 
     def partial(self, first: int, end: int, group: int | None = None) -> Runs:
         """See ``Synopsis.partial``."""
@@ -67,7 +62,8 @@ class Accumulated:
         found = self.read(kept, end)
         return found.with_scalars(end=np.full(len(found), end))
 
-    def _take(self, panes: Runs) -> None:
+    def push(self, panes: Runs) -> None:
+        """Merge sealed panes into the state."""
         fresh = panes.stamped(np.zeros(len(panes), np.int64)).ordered()
         if self.kept is None:
             self.kept = fresh.slice(0, 0)
@@ -111,7 +107,12 @@ class Accumulated:
             require(ordered, "a group is there twice")
 
     def changed(self, stable: Hashes) -> list[tuple[int, Runs]]:
-        """See ``Synopsis.changed``: a group belongs to one part."""
+        """The parts of the state that have changed since the last call, by number.
+
+        ``stable[group]`` is a hash of the group's key, the same in every process: a group belongs
+        to one part. The stamp of a run is the newest pane in which its group has rows. A part
+        without runs is empty.
+        """
         if self.kept is None:
             return []
         touched = self._touched if self.storing else self.kept.group
@@ -125,7 +126,7 @@ class Accumulated:
         return kept.stamped(self.newest[kept.group])
 
     def resume(self, parts: Runs) -> None:
-        """See ``Synopsis.resume``."""
+        """Continue from the parts that ``changed`` returned, each in its last form."""
         parts = parts.ordered()
         self.touch(parts)
         self.storing, self._touched = True, self._touched[:0]

@@ -11,16 +11,14 @@ from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 
-from skyband.arrays import Codes, Hashes, Saved
+from skyband.arrays import Codes, Saved
 from skyband.contract.checks import QuickTests
 from skyband.contract.rows import Faults, Windows
 from skyband.contract.runs import Runs
 
 __all__ = [
-    "AnswerFold", "GroupForgetting", "IdRanking", "LeanSummaries", "PaneComparing",
-    "PaneShrinking", "PartStore",
-    "PositionTracking", "QuickValidation", "ReaderFold", "RowAdmission", "RowKeeping",
-    "WeightLimit",
+    "AnswerFold", "GroupForgetting", "IdRanking", "LeanSummaries", "PaneShrinking",
+    "Preparation", "QuickValidation", "ReaderFold", "RowAdmission", "WeightLimit",
 ]  # fmt: skip
 
 
@@ -95,21 +93,6 @@ class IdRanking(Protocol):
 
 
 @runtime_checkable
-class PartStore(Protocol):
-    """The state outlives its panes, so that it is stored too, in parts: see ``Accumulated``."""
-
-    def changed(self, stable: Hashes) -> list[tuple[int, Runs]]:
-        """The parts of the state that have changed since the last call, by number.
-
-        ``stable[group]`` is a hash of the group's key, the same in every process. The stamp of a
-        run is the newest pane in which its group has rows. A part without runs is empty.
-        """
-
-    def resume(self, parts: Runs) -> None:
-        """Continue from the parts that ``changed`` returned, each in its last form."""
-
-
-@runtime_checkable
 class PaneShrinking(Protocol):
     """Rows of sealed panes turn out to be in no answer, so that less of them need be stored."""
 
@@ -132,24 +115,15 @@ class WeightLimit(Protocol):
 
 
 @runtime_checkable
-class PaneComparing(Protocol):
-    """``summarise`` compares rows of several panes, which is wrong if one of them is late."""
+class Preparation(Protocol):
+    """What summaries hold depends on what happens to them."""
 
-    def foresee_late_rows(self) -> None:
-        """Compare none across panes from now on: rows are judged after they are summarised.
+    def prepare(self, stored: bool = False, late: bool = False, positions: bool = False) -> None:
+        """Called before all else.
 
-        Called where summaries are made by processes that do not know the watermark.
-        """
-
-
-@runtime_checkable
-class RowKeeping(Protocol):
-    """A summary holds rows as they came, while there are few."""
-
-    def keep_no_rows(self) -> None:
-        """Keep only what is counted of them from now on, within a bound that the class states.
-
-        Called before all else, where summaries are sent, and stored as long as their panes live.
+        ``stored`` summaries live as long as their panes, so they hold no rows as they came. If rows
+        may turn out to be ``late`` after they are summarised, none is left out because of another
+        pane. ``positions`` means that ``position`` may be called.
         """
 
 
@@ -162,11 +136,3 @@ class LeanSummaries(Protocol):
 
         Called only where the first bad row ends the query, once per partition of a batch.
         """
-
-
-@runtime_checkable
-class PositionTracking(Protocol):
-    """More has to be kept if ``position`` may be called."""
-
-    def track_positions(self) -> None:
-        """Keep that from now on; called before all else."""

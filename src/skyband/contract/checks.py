@@ -50,7 +50,7 @@ def integer_option(options: Mapping[str, Any], name: str, default: int, least: i
     """The integer option ``name``; raises QueryError if it is no integer of at least ``least``."""
     value = options.get(name, default)
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise QueryError(f"option {name!r} must be an integer of at least {least}: {value!r}")
+        raise QueryError(f"option {name!r} must be an integer of at least {least}, not {value!r}")
     return value
 
 
@@ -69,7 +69,7 @@ def plain_key(role: str, schema: pa.Schema, name: str | None) -> None:
     """Raise SchemaError unless the column's values can be hashed; None means no column."""
     if name is not None and not is_key_type(kind := schema.field(name).type):
         raise SchemaError(
-            f"{role} column {name!r} has type {kind}, which cannot be a key; use a plain column"
+            f"{role} column {name!r} has type {kind}, which cannot be a key; use plain columns"
         )
 
 

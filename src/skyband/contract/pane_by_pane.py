@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 import numpy as np
@@ -13,7 +13,7 @@ from skyband.contract.runs import Runs, Types
 from skyband.data.flat_state import load, require, save
 
 
-class PaneByPane:
+class PaneByPane(ABC):
     """A mixin for synopses of one group; ``fold`` calls ``push``, ``seal`` and ``partial``."""
 
     @abstractmethod

@@ -40,8 +40,7 @@ def require(is_so: Any, what: str) -> None:
     """Refuse a snapshot if something that its state relies on is not so."""
     if not is_so:
         raise EngineError(
-            f"the snapshot contradicts itself ({what}), so it was not written by Skyband as it is; "
-            "use another copy"
+            f"the snapshot is inconsistent ({what}) and not as Skyband wrote it; use another copy"
         )
 
 

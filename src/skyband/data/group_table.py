@@ -7,16 +7,21 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from skyband.arrays import Array, Codes, Ints, Saved
+from skyband.arrays import Array, Codes, Ints, Saved, grown
 from skyband.data.flat_state import FlatState, require
 from skyband.data.keys import KeyIndex, hash_columns
 from skyband.data.order import order_by_value
 from skyband.data.retained_rows import RetainedRows
 
+_FEW_GROUPS = 1024
+_NEVER = np.iinfo(np.int64).min
+_NONE = np.zeros(0, np.int32)
+
 
 class GroupTable(FlatState):
     """Group keys and their codes. The code of a group without live rows is freed and reused."""
 
+    saved_arrays = ("newest",)
     saved_parts = (("index/", "index"), ("", "keys"))
 
     def __init__(self, names: Sequence[str], schema: pa.Schema) -> None:
@@ -24,6 +29,10 @@ class GroupTable(FlatState):
         self.index = KeyIndex()
         types = {name: schema.field(name).type for name in self.names}
         self.keys = RetainedRows(types, label="key")
+        self.newest: Ints = np.zeros(0, np.int64)
+        """The newest pane with rows, by code."""
+        self._known = _FEW_GROUPS
+        """The number of groups after the last look for expired ones."""
         self._ranks: Ints | None = None
 
     def __len__(self) -> int:
@@ -64,10 +73,27 @@ class GroupTable(FlatState):
         """The key columns of these codes."""
         return list(self.keys.gather(codes).values())
 
-    def release(self, codes: Codes) -> None:
-        """Free these codes for reuse."""
-        self.index.release(codes)
-        self._ranks = None
+    def saw(self, codes: Codes, panes: Ints) -> None:
+        """Note panes in which groups have rows."""
+        if self.names and len(codes):
+            self.newest = grown(self.newest, self.bound, _NEVER)
+            np.maximum.at(self.newest, codes, panes)
+
+    def release_before(self, first: int) -> Codes:
+        """Free the codes of groups without rows since pane ``first``; returns them.
+
+        None if the number of groups has not doubled since the last look.
+        """
+        if len(self) < 2 * self._known:
+            return _NONE
+        live = self.live
+        gone = live[self.newest[live] < first].astype(np.int32)
+        if len(gone):
+            self.index.release(gone)
+            self.newest[gone] = _NEVER
+            self._ranks = None
+        self._known = max(_FEW_GROUPS, len(self))
+        return gone
 
     def restore(self, arrays: Saved) -> None:
         super().restore(arrays)

@@ -1,7 +1,7 @@
 """Dead letters: each bad record once, with the reason, its origin and its content.
 
     source reason                                     topic partition offset file  record   encoding
-    ""     not JSON of the schema                     flows         0     17 null  {oops    text
+    ""     not JSON that fits the schema              flows         0     17 null  {oops    text
     ""     column 'score': the score is null (None)   flows         1      4 null  {"ts"…   json
 
 A record that could not be read is kept unchanged (``text``, or ``base64`` if it is not UTF-8).
@@ -106,7 +106,7 @@ def refuse(letters: pa.Table, count: int) -> None:
         shown = "."  # a whole file
     raise DataError(
         f"{count:,} bad row{'s' if count != 1 else ''}: {where}{first['reason']}{shown} "
-        "Nothing of this batch was applied; fix the rows, or pass on_bad='skip' to leave them out"
+        "No row of this batch was applied; fix the rows, or pass on_bad='skip' to leave them out"
     )
 
 

@@ -93,7 +93,7 @@ def unpack(blob: bytes | bytearray | memoryview | pa.Buffer) -> tuple[dict[str, 
     total, index_length = _LENGTHS.unpack_from(view, _START.size)
     if total != len(view):
         raise EngineError(
-            f"the snapshot should have {total} bytes and has {len(view)}; bytes were cut off or "
+            f"the snapshot should have {total} bytes but has {len(view)}; bytes were cut off or "
             "added, so use another copy"
         )
     if zlib.crc32(view[_START.size :]) != checksum:

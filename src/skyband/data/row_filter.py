@@ -367,6 +367,6 @@ def _moment(kind: pa.DataType, text: str) -> pa.Scalar:
 def _unlike(operand: _Operand, value: Any) -> str:
     hint = "give values of the column's type"
     if pa.types.is_string(operand.kind) and not isinstance(value, str):
-        hint = f'give text, such as "{value}" (on the command line, too, in double quotes)'
+        hint = f'give text, such as "{value}" (on the command line, also in double quotes)'
     where = f"where: {operand.name} of type {operand.kind}"
     return f"{where} cannot be compared with {value!r}; {hint}"

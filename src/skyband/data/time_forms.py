@@ -46,7 +46,7 @@ class TimeForm:
         """What is wrong with a value that cannot be read."""
         if self.unit is not None:
             return "out of range for a time"
-        return f"no time of the format {self.format!r}"
+        return f"not a time of the format {self.format!r}"
 
     def type_of(self, name: str, kind: pa.DataType) -> pa.DataType:
         """The type of the timestamps; raises SchemaError for a column of another type."""

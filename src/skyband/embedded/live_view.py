@@ -30,9 +30,9 @@ def live(
 ) -> Answer | dict[str, Answer] | None:
     """Watch a source and show the newest answer of each query, in place, until the source ends.
 
-    In a notebook it is an HTML table, in a terminal a text that is drawn over itself; elsewhere
-    only the last answers are printed. Returns them: one, or those of a board by name. Ctrl-C ends
-    it, too.
+    A notebook shows an HTML table and a terminal a text table, both updated in place; elsewhere
+    only the last answers are printed. Ctrl-C also stops it. Return the last answer; for a board, a
+    dict of answers by name.
     """
     newest: dict[str | None, Answer] = {}
     show, due = _place(), 0.0

@@ -60,15 +60,21 @@ def _session_maker(threads: int | None, positions: bool) -> MakeSession:
 class Monitor:
     """Answers a query, or a board of queries, over rows that are pushed to it.
 
-    An error leaves it as it was before the push. A snapshot can be taken at any time and restored
-    in another process, which continues as if nothing had happened. Large batches are summarised by
-    ``threads`` threads, None for all cores that this process may use; answers do not depend on it.
+    Args:
+        query: A query, or a board: a mapping from names to queries.
+        on_bad: ``"raise"``, or ``"skip"`` to leave out and count bad rows.
+        idle: After how long without rows a source no longer holds back the others.
+        threads: How many threads summarise large batches; by default one per core.
+        late: ``"count"`` late rows, ``"raise"`` an error, or a function that receives them.
 
-    A late row is left out and counted, whatever ``on_bad`` says; after ``flush``, so are rows of
-    all windows that it answered. Rows in no window are, too. ``stats`` and the ``repr`` say how
-    many there were. ``late`` may ask for more: with ``"raise"``, a push with a late row fails as a
-    whole; a function gets the late rows of each push, whole, as one table (of each source). If it
-    raises, so does the push.
+    An error leaves the monitor as it was before the push. A snapshot can be taken at any time and
+    restored in another process, which continues as if nothing had happened.
+
+    A late row is left out and counted, whatever ``on_bad`` says, and so is a row in no window.
+    After ``flush``, rows of the windows that it answered are late. ``stats`` and the ``repr`` say
+    how many rows were left out. With ``late="raise"``, a push with a late row fails as a whole. A
+    function receives the late rows of each push (and source) as one table with all columns; if it
+    raises an error, the push fails.
 
     >>> import pyarrow as pa, skyband as sb
     >>> query = sb.TopK(k=1, score="score", id="id", window=sb.CountWindow(3, slide=2))
@@ -77,14 +83,14 @@ class Monitor:
     >>> [answer.table["id"].to_pylist() for answer in monitor.push(batch)]
     [['b'], ['b']]
 
-    A board maps names to queries. Its answers come query by query, each by window.
+    The answers of a board come query by query, in order of windows.
 
     >>> last = sb.TopK(k=1, score="score", id="id", window=sb.CountWindow(1, slide=4))
     >>> monitor = sb.Monitor({"best": query, "last": last})
     >>> [(answer.name, answer.table["id"].to_pylist()) for answer in monitor.push(batch)]
     [('best', ['b']), ('best', ['b']), ('last', ['d'])]
 
-    Late rows can be kept elsewhere:
+    A function can keep late rows elsewhere:
 
     >>> query = sb.TopK(k=1, score="score", time="t", window=sb.TimeWindow(10))
     >>> monitor = sb.Monitor(query, late=lambda rows: print(rows.to_pylist()))
@@ -116,7 +122,7 @@ class Monitor:
         return self.board.queries[None] if self.board.alone else self.board.queries
 
     def __dir__(self) -> list[str]:
-        """What is of use to people; sessions are for tests and jobs."""
+        """List what is of use to people; sessions are for tests and jobs."""
         hidden = ("board", "session")
         return [n for n in dir(type(self)) if not n.startswith("_") and n not in hidden]
 
@@ -129,7 +135,7 @@ class Monitor:
         return f"<Monitor of {', '.join(named)}: {counts}{missing and '; '}{missing}>"
 
     def push(self, batch: Any) -> list[Answer]:
-        """Take a batch and return the answers that are due.
+        """Add a batch of rows and return the answers of all windows that have ended.
 
         A batch is a table of any kind or a list of dicts. For several streams, pass a mapping from
         source to batch.
@@ -150,23 +156,23 @@ class Monitor:
         return table_of_rows(batch, {field.name: field.type for fs in bound for field in fs})
 
     def flush(self) -> list[Answer]:
-        """End the stream: answer all windows up to the first window end after the last row."""
+        """End the stream: answer all windows up to the first that ends after the last row."""
         return _views(self.board.flush())
 
     def peek(self, name: str | Duration | None = None, last: Duration | None = None) -> Answer:
-        """The answer as of now, over sealed panes; ``last`` asks for a shorter window.
+        """Return the answer as of now, over sealed panes, or over the ``last`` part of the window.
 
-        On a board, ``name`` says which query to read. Otherwise the first argument is ``last``.
+        On a board, ``name`` is the query to read; without a board, the first argument is ``last``.
 
-        It covers ``[start, end)``: ``end`` is the end of the last sealed pane, ``start`` the first
-        cut between panes at or after ``end - size``, or ``end - last``. Each group of a count
-        window has its own window, shown in the columns ``window_start`` and ``window_end``. The
-        answer's ``start`` is then the least start, its ``end`` the greatest end, and its ``total``
-        the sum over all groups.
+        The answer covers ``[start, end)``: ``end`` is the end of the last sealed pane, and
+        ``start`` the first edge between panes at or after ``end - size``, or ``end - last``. Over a
+        count window, each group has a window of its own, shown in the columns ``window_start`` and
+        ``window_end``; the answer's ``start`` is then the least start, its ``end`` the greatest
+        end, and its ``total`` the sum over all groups.
         """
         if self.board.alone:
             if name is not None and last is not None:
-                raise QueryError("this monitor has one query without a name; give only last=")
+                raise QueryError("this monitor has one query, which has no name; give only last=")
             known: str | None = None
             last = name if last is None else last
         else:
@@ -178,12 +184,12 @@ class Monitor:
         return Answer(self.board.peek(known, size), 0)
 
     def position(self, id: Any, group: Any = (), name: str | None = None) -> Position | None:
-        """Where an id or item stands now: its rank, its score or count, and how many there are.
+        """Return where an id or item stands now: its rank, its score or count, and out of how many.
 
-        It is ranked over the window that ``peek`` reads, also beyond the best k. If the query has
-        ``by``, pass the value of the group, or a tuple of values; for an item of several columns,
-        pass a tuple. On a board, ``name`` says which query. Returns None for an id that is not
-        live. Works for ``HeavyHitters(algorithm="exact")`` and ``TopK(distinct=...)``.
+        All ids are ranked, not only the best k, over the window that ``peek`` reads. If the query
+        has ``by``, pass the value of the group, or a tuple of values; for an item of several
+        columns, pass a tuple. On a board, ``name`` is the query to read. Return None for an id that
+        is not live. Works for ``HeavyHitters(algorithm="exact")`` and ``TopK(distinct=...)``.
 
         >>> import pyarrow as pa, skyband as sb
         >>> query = sb.TopK(k=1, score="x", id="who", distinct="best", window=sb.CountWindow(3))
@@ -202,16 +208,16 @@ class Monitor:
         return name
 
     def stats(self) -> dict[str, Any]:
-        """Rows read and left out, windows answered, state size and operation counts.
+        """Return counts: rows read and left out, windows answered, size of the state, operations.
 
-        On a board, the counts of each query are under its name. Next to them, ``rows_in`` counts
+        On a board, the counts of each query stand under its name. Beside them, ``rows_in`` counts
         each row of the sources once, and ``windows_out``, ``retained`` and ``state_bytes`` are
         sums over all queries.
         """
         return self.board.stats()
 
     def snapshot(self) -> bytes:
-        """Everything needed to continue in another process, as bytes; does not use pickle."""
+        """Return all that is needed to continue in another process, as bytes, without pickle."""
         return snapshot_of(self.board)
 
     @classmethod
@@ -220,10 +226,10 @@ class Monitor:
     ) -> Monitor:
         """Rebuild a monitor from a snapshot.
 
-        ``late`` is as it was, unless it is given; a function has to be given again.
-        A snapshot cannot hold functions. If the query's ``combine`` is a function, pass the same
-        one as ``combine=``; for a board, a mapping from the names of such queries to their
-        functions.
+        A snapshot cannot hold functions. If ``late`` was a function, pass it again; otherwise
+        ``late`` stays as it was unless you pass another. If the query's ``combine`` was a function,
+        pass the same one as ``combine=``; for a board, pass a mapping from the names of such
+        queries to their functions.
         """
         monitor = cls.__new__(cls)
         monitor.board = restored(blob, _session_maker(threads, positions=True), given)
@@ -235,10 +241,10 @@ class Monitor:
     def resume(
         cls, blob: bytes, query: Query | Board, on_bad: OnBad = "raise"
     ) -> tuple[Monitor, BoardDiff]:
-        """Continue from a snapshot with a board that has other queries; say what has changed.
+        """Continue from a snapshot with a board of other queries; also return what has changed.
 
-        Queries that the snapshot has go on. One that is new begins with the first window that
-        starts at or after the greatest time seen. Those that are no longer asked for are dropped.
+        Queries in the snapshot continue. A new query begins with the first window that starts at or
+        after the greatest time seen. Queries that are not on the board are dropped.
         """
         monitor = cls.__new__(cls)
         make = _session_maker(None, positions=True)

@@ -77,19 +77,24 @@ def rank(
     threads: int | None = None,
     total: bool = False,
 ) -> pa.Table | dict[str, pa.Table]:
-    """Every answer of a query over a finite source, as one table.
+    """Answer a query over a finite source; return every answer in one table.
 
-    For a board of queries, a dict with one table per query; the source is read once for all of
-    them. Over a time window, a single table is sorted by time first, and files are read in the
-    order of their times: by Parquet's statistics, otherwise by name, and sorted if that is not
-    enough. With an iterable, a row that comes too late raises DataError, which names the lateness
-    that would accept it. ``progress=True`` shows a bar on the error
-    stream once it takes two seconds, ``False`` does not; by default only notebooks and prompts show
-    it. A function is called with the number of rows read so far. ``threads``
-    read and summarise, None for all cores that this process may use; answers do not depend on it.
-    ``total`` adds a last column ``total``: the rows, or the weight, of the window and group.
-    With ``on_bad="skip"``, bad and late rows are left out, and one SkybandWarning says how many and
-    why; the table's schema metadata has the same, as JSON under ``skyband``.
+    For a board of queries, return a dict of tables by name; the source is read once for all.
+
+    Args:
+        source: A table, a path or glob, an iterable of those, or a mapping for several streams.
+        query: A query, or a board: a mapping from names to queries.
+        on_bad: ``"raise"``, or ``"skip"`` to leave out bad and late rows and warn once.
+        progress: Whether to show a bar after two seconds; by default only in notebooks and at
+            prompts. A function is called with the number of rows read so far.
+        threads: How many threads read and summarise; by default one per core.
+        total: Add a last column ``total``: the rows, or the weight, of the window and group.
+
+    Over a time window, a table is sorted by time first. Files are read in the order of their times
+    (from Parquet's statistics, otherwise by name) and sorted if they are out of order. In an
+    iterable, a row that comes too late raises DataError, which says what lateness would accept it.
+    The SkybandWarning of ``on_bad="skip"`` says how many rows were left out and why; so does the
+    table's schema metadata, as JSON under ``skyband``.
 
     >>> import skyband as sb
     >>> flows = pa.table({"flow": ["a", "b", "c"], "bytes": [10, 30, 20]})
@@ -181,17 +186,21 @@ def watch(
     only: Literal["changes"] | None = None,
     threads: int | None = None,
 ) -> Watch:
-    """Yield answers as they become due, over any source; a finite source is flushed at its end.
+    """Yield answers as windows end, over any source; the end of a finite source ends all windows.
 
-    ``only="changes"`` yields only the answers in which something entered or left. ``changes`` of
-    such an answer lists just that, followed by the other columns of each row.
+    Args:
+        source: As for ``rank``, or an iterable that never ends.
+        query: A query, or a board: a mapping from names to queries.
+        on_bad: ``"raise"``, or ``"skip"`` to leave out and count bad and late rows.
+        idle: After how long without rows a source no longer holds back the others.
+        only: ``"changes"``: yield only answers in which something entered or left; their
+            ``changes`` list just that, followed by the other columns of each row.
+        threads: How many threads read and summarise; by default one per core.
 
-    Of a board, the answers of one batch come query by query, each query's by window;
-    ``Answer.name`` tells whose they are.
-
-    Files are read in the order of their times, but a file that is out of order by itself is not
-    sorted: a row that comes too late raises DataError. ``threads`` as for ``rank``. The
-    iterator's ``stats()`` says how many rows were read and left out so far.
+    On a board, the answers of one batch come query by query, in order of windows; ``Answer.name``
+    is the name of the query. Files are read in the order of their times, but a file that is out of
+    order in itself is not sorted: a row that comes too late raises DataError. The iterator's
+    ``stats()`` says how many rows have been read and left out so far.
     """
     if only is not None:
         one_of("only", only, ("changes",))

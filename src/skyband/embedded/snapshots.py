@@ -156,8 +156,8 @@ def resumed(
         for name in fold["queries"].keys() & wanted.keys():
             if fold["fingerprints"][name] != wanted[name].fingerprint:
                 raise EngineError(
-                    f"{f'query {name!r}' if name else 'the query'} changed since the state was "
-                    "written; give the changed query another name, or the job a new checkpoint"
+                    f"{f'query {name!r}' if name else 'the query'} has changed since the state "
+                    "was written; give the changed query a new name, or the job a new checkpoint"
                 )
         gone = [name or None for name in queries if name not in wanted]
         if len(gone) < len(queries):

@@ -60,7 +60,7 @@ class ArrowArray(Protocol):
 
 
 Source: TypeAlias = "ArrowStream | ArrowArray | str | Path | Iterable[Source]"
-"""A table, a path or glob, a reader, or an iterable of those."""
+"""A table, a path or glob, a reader, or an iterable of these."""
 
 
 @dataclass(frozen=True)
@@ -184,7 +184,7 @@ def paths_of(source: str | Path) -> list[Path]:
     if path.is_dir():
         found = [p for p in path.rglob("*") if format_of(p) and _shown(p, path)]
         if not found:
-            raise SchemaError(f"folder {text!r} has no file to read: {ENDINGS}")
+            raise SchemaError(f"folder {text!r} has no files that Skyband reads: {ENDINGS}")
     elif path.exists():
         found = [path]
     else:

@@ -37,8 +37,8 @@ _WHOLE = 1 << 28
 _NULL_RECORD = re.compile(rb"(\A(?:\xef\xbb\xbf)?\s*+|(?<=[^\s:,\[])[ \t]*+[\r\n]\s*+)null")
 _ROW = re.compile(r"Row #\d+: ")
 _TYPES = (
-    ". The first megabyte of a CSV file decides the types of its columns: write a column alike "
-    "from the first row on (1.0, not 1), or use Parquet"
+    ". The first megabyte of a CSV file decides the types of its columns; write a column the "
+    "same way from the first row on (1.0, not 1), or use Parquet"
 )
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d{1,9})?(Z|[+-]\d\d:?\d\d)?")
 

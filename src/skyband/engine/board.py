@@ -19,7 +19,7 @@ from skyband.engine.session import ONLY, LateRows, Name, Session, Transaction, c
 from skyband.errors import SchemaError
 from skyband.query.base import Query
 
-Plan = Iterable[tuple[Session, Transaction | None]]
+Plan = Iterable[Transaction | None]
 OnLate = Callable[[pa.Table, Sequence[LateRows]], None]
 """Takes a table that was pushed, and which of its rows were late."""
 
@@ -166,12 +166,12 @@ class BoardSession:
 
     def _pushing(self, given: Sequence[Any]) -> Plan:
         pairs = zip(self.sessions, given, strict=True)
-        return [(session, session.pushing(data)) for session, data in pairs if data is not None]
+        return [session.pushing(data) for session, data in pairs if data is not None]
 
     def end(self, source: str) -> list[Answers]:
         """One of several sources is exhausted, so it no longer holds the watermark back."""
         held = self._held_by(source)
-        return self._carry_out(lambda: ((session, session.ending(source)) for session in held))
+        return self._carry_out(lambda: (session.ending(source) for session in held))
 
     def awaits(self, source: str) -> bool:
         """Whether a source still holds back a watermark."""
@@ -187,8 +187,8 @@ class BoardSession:
         ]
 
     def flush(self) -> list[Answers]:
-        """End the stream: answer all windows up to the first window end after the last row."""
-        return self._carry_out(lambda: ((each, each.flushing()) for each in self.sessions))
+        """End the stream: answer all windows up to the first that ends after the last row."""
+        return self._carry_out(lambda: (session.flushing() for session in self.sessions))
 
     def limit(self, limits: Mapping[str, RowLimits], clock: float) -> None:
         """What a job takes of the rows that are pushed next; see ``Intake.limit``.
@@ -210,7 +210,7 @@ class BoardSession:
     def find_reasons(self, table: pa.Table) -> None:
         """Say why the first row was left out by its row number in the whole table of all rows."""
         for session in self.sessions:
-            faults = session.intake.faults(ONLY, table) if session.rows["rows_bad"] else None
+            faults = session.intake.take(ONLY, table).faults if session.rows["rows_bad"] else None
             session.reason = session.reason if faults is None else faults.reasons[0]
 
     def _carry_out(
@@ -219,17 +219,17 @@ class BoardSession:
         """Make all changes of a plan, or none; the answers in the order of the board."""
         new = [(each, dict(each.bound)) for each in self.sessions if each.fold is None]
         try:
-            planned = [(session, each) for session, each in plan() if each is not None]
-            committed = commit([each for _, each in planned], begun)
+            transactions = [each for each in plan() if each is not None]
+            committed = commit(transactions, begun)
         except BaseException:
             for session, known in new:
                 session.reset(known)
             raise
         answers: dict[Name, Answers] = {}
-        for (session, _), of_readers in zip(planned, committed, strict=True):
-            for name, each in zip(session.queries, of_readers, strict=False):
-                if each is not None and len(each):
-                    answers[name] = each if name is None else replace(each, name=name)
+        for transaction, of_readers in zip(transactions, committed, strict=True):
+            for name, own in zip(transaction.session.queries, of_readers, strict=False):
+                if own is not None and len(own):
+                    answers[name] = own if name is None else replace(own, name=name)
         return [answers[name] for name in self._names if name in answers]
 
     # Between windows ---------------------------------------------------------------------------

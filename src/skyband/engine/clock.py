@@ -22,7 +22,6 @@ from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-import pyarrow as pa
 
 from skyband.arrays import Codes, Ints
 from skyband.contract.rows import Rows, Windows
@@ -31,21 +30,15 @@ from skyband.data.columns import to_arrow
 from skyband.data.flat_state import require, whole
 from skyband.data.group_table import GroupTable
 from skyband.data.time_axis import TimeAxis
-from skyband.engine.open_panes import (
-    ArrivalTotals,
-    OpenPanes,
-    SplitPanes,
-    Totals,
-    last_windows,
-    totals_for,
-)
+from skyband.engine.open_panes import OpenPanes, SplitPanes, duplicate, last_windows
 from skyband.engine.placement import (
     NEVER,
     Placement,
     ReadBatch,
     codes_of,
-    place_arrivals,
+    place_by_sorting,
     place_rows,
+    place_stretches,
 )
 from skyband.errors import EngineError
 from skyband.kernels.arrange import arrival_numbers
@@ -98,42 +91,40 @@ def windows_due(
     filled: Ints,
     after: int,
     upto: int,
-    pending: int | None,
     lasts: Ints | None = None,
+    least: int | None = None,
 ) -> Ints:
     """Numbers of the windows to answer among those in ``(after, upto]``, ascending.
 
     They are the windows that cover a filled pane, plus the first empty window after each stretch of
-    them; windows without a size have none of those. ``pending`` is the last answered window, if it
-    was not empty. ``lasts`` are the last windows with rows of each pane, if that depends on the
-    rows' source.
+    them; windows without a size have none of those. ``lasts`` are the last windows with rows of
+    each pane, if that depends on the rows' source. Windows before ``least`` are as if empty.
     """
-    low = np.maximum(panes.first_window_of(filled), after + 1)
-    high = np.minimum(panes.last_window_of(filled) if lasts is None else lasts, upto)
+    low = panes.first_window_of(filled)
+    low = low if least is None else np.maximum(low, least)
+    high = panes.last_window_of(filled) if lasts is None else lasts
+    covered = low <= high
+    if upto == after + 1:  # most often it is one window
+        due = covered & (low <= upto) & (high >= upto - panes.sized)
+        return np.full(int(due.any()), upto, np.int64)
+    low = np.maximum(low[covered], after + 1)
+    high = np.minimum(high[covered] + panes.sized, upto)
     low, high = low[low <= high], high[low <= high]
-    if pending is not None:
-        # The pending window counts as a stretch here; it is removed again below.
-        low, high = np.append(pending, low), np.append(pending, high)
     if not len(low):
-        return np.zeros(0, np.int64)
+        return _NONE
     # Panes ascend, so their windows do too: a stretch begins where a window number exceeds all
     # earlier ones by more than one.
     reach = np.maximum.accumulate(high)
     begins = np.ones(len(low), np.bool_)
     begins[1:] = low[1:] > reach[:-1] + 1
-    first = low[begins]
     last = np.append(reach[:-1][begins[1:]], reach[-1])
-    if panes.sized:
-        last = np.minimum(last + 1, upto)
-    if pending is not None:
-        first[0] += 1
-    lengths = np.maximum(last - first + 1, 0)
+    lengths = last - low[begins] + 1
     if lengths.sum(dtype=np.float64) > _MOST_WINDOWS:
         raise EngineError(
             f"{int(lengths.sum(dtype=np.float64)):,} windows end at once, more than fit into "
             "memory; use a longer slide, or look for rows whose times are wrong"
         )
-    return expand(first, lengths)
+    return expand(low[begins], lengths)
 
 
 class TimeClock:
@@ -163,12 +154,10 @@ class TimeClock:
         """Sources that do not hold the stream back because they are exhausted or idle."""
         self.watermark: int | None = None
         self.answered: int | None = None
-        self.pending: list[int | None] = [None for _ in self.readers]
-        """The last answered window of each reader, if it was not empty."""
         self.joined: int | None = None
         """The watermark at which it joined a stream that was already running; see ``join``."""
         self.filled: Ints = np.zeros(0, np.int64)
-        """Sealed panes that have rows and that a future window covers."""
+        """Sealed panes with rows that the last answered window, or a later one, covers."""
         self.lasts: Ints | None = None
         """The last window with rows of each of them, if that depends on the rows' source."""
         self._heard: dict[str, float] = {}
@@ -199,6 +188,11 @@ class TimeClock:
         self.answered = first - 1
         self.watermark = self.joined = int(self.panes.pane_start(pane))
         return first
+
+    @property
+    def _least(self) -> int | None:
+        """The first window to answer, if it has joined a running stream."""
+        return None if self.joined is None else self.panes.first_window_from(self.joined)
 
     @property
     def waiting(self) -> bool:
@@ -322,19 +316,13 @@ class TimeClock:
         after = self.answered
         if after is None:
             after = int(self.panes.first_window_of(filled[0])) - 1 if len(filled) else upto
+        self.filled, self.lasts = filled, lasts
         if upto <= after:
-            self.filled, self.lasts = filled, lasts
-            return [np.zeros(0, np.int64) for _ in self.pending]
-        due, pending = [], []
-        for panes, last in zip(self.readers, self.pending, strict=True):
-            covers = _covers(panes, filled, lasts, upto)
-            if upto == after + 1 and panes.sized:  # most often it is one window
-                due.append(np.full(int(covers or last is not None), upto, np.int64))
-            else:
-                due.append(windows_due(panes, filled, after, upto, last, lasts))
-            pending.append(upto if covers else None)
-        self.answered, self.pending = upto, pending
-        live = (self.panes.last_window_of(filled) if lasts is None else lasts) > upto
+            return [_NONE for _ in self.readers]
+        self.answered = upto
+        settings = filled, after, upto, lasts, self._least
+        due = [windows_due(panes, *settings) for panes in self.readers]
+        live = self._last_due(filled, lasts) > upto
         self.filled, self.lasts = filled[live], None if lasts is None else lasts[live]
         if not self.panes.sized:
             self.filled = self.filled[:1]  # rows never leave, so the first pane says it all
@@ -375,29 +363,30 @@ class TimeClock:
         if isinstance(self.panes, SidePanes):
             assert late is not None
             lasts = last_windows(self.panes, late)
-        least = None if self.joined is None else self.panes.first_window_from(self.joined)
         touched = []
-        for i, panes in enumerate(self.readers):
+        for panes in self.readers:
             low = panes.first_window_of(stamps)
-            low = low if least is None else np.maximum(low, least)
+            low = low if self._least is None else np.maximum(low, self._least)
             high = np.minimum(panes.last_read_of(stamps) if lasts is None else lasts, upto)
             touched.append(np.unique(expand(low, np.maximum(high - low + 1, 0))))
-            joining = self.answered is not None and upto < self.answered
-            if not joining and _covers(panes, stamps, lasts, upto):
-                self.pending[i] = upto
         if self.answered is None and any(map(len, touched)):
             self.answered = upto
         self._note_filled(stamps, lasts, upto)
         return touched
 
+    def _last_due(self, filled: Ints, lasts: Ints | None) -> Ints:
+        """The last window that is answered because of each pane: an empty one, if rows leave it."""
+        last = self.panes.last_window_of(filled) if lasts is None else lasts
+        return np.asarray(last + self.panes.sized)
+
     def _note_filled(self, stamps: Ints, lasts: Ints | None, upto: int) -> None:
         """Add sealed panes to those that a window after this one covers."""
-        last = self.panes.last_window_of(stamps) if lasts is None else lasts
-        filled, place = np.unique(np.append(self.filled, stamps[last > upto]), return_inverse=True)
+        live = self._last_due(stamps, lasts) > upto
+        filled, place = np.unique(np.append(self.filled, stamps[live]), return_inverse=True)
         if lasts is not None:
             merged = np.full(len(filled), NEVER)
             known = _NONE if self.lasts is None else self.lasts
-            np.maximum.at(merged, place, np.append(known, lasts[last > upto]))
+            np.maximum.at(merged, place, np.append(known, lasts[live]))
             self.lasts = merged
         self.filled = filled
 
@@ -414,10 +403,6 @@ class TimeClock:
         if self.revise is not None:
             return self.first_kept()
         return int(self.panes.first_read(last.first[0], last.end[0]))
-
-    def totals(self) -> Totals:
-        """What adds up the weight of panes."""
-        return totals_for(self.panes)
 
     # Few rows ----------------------------------------------------------------------------------
 
@@ -449,31 +434,22 @@ class TimeClock:
         return 0
 
     def place_accepted(
-        self, batch: pa.RecordBatch, axis: TimeAxis | None, groups: GroupTable, first: int
-    ) -> Rows:
+        self, read: ReadBatch, axis: TimeAxis | None, groups: GroupTable, first: int
+    ) -> Rows | None:
         """Rows that were accepted, by pane and group: none is late, whatever came since."""
-        assert axis is not None
-        ticks = axis.ticks(batch.column(axis.name))
-        in_order = bool((ticks[1:] >= ticks[:-1]).all())
-        read = ReadBatch("", batch, ticks, len(ticks), None, None, in_order)
-        placement = place_rows(read, axis, self.panes, groups, NEVER)
-        assert placement.rows is not None
-        return placement.rows
+        return place_rows(read, axis, self.panes, groups, NEVER).rows
 
     # State -------------------------------------------------------------------------------------
 
     def keep_readers(self, kept: Sequence[int]) -> None:
         """Go on with some of the readers only."""
         self.readers = tuple(self.readers[i] for i in kept)
-        self.pending = [self.pending[i] for i in kept]
 
     def copied(self) -> TimeClock:
         """An independent copy of this clock."""
-        copy = TimeClock.__new__(TimeClock)  # a fifth of the time of copy()
-        copy.__dict__.update(self.__dict__)
-        copy.seen, copy.ignored = dict(self.seen), set(self.ignored)
-        copy.pending = list(self.pending)
-        return copy
+        clock = duplicate(self)
+        clock.seen, clock.ignored = dict(self.seen), set(self.ignored)
+        return clock
 
     def state(self) -> dict[str, Any]:
         """Plain values for a snapshot."""
@@ -484,7 +460,6 @@ class TimeClock:
             "ignored": sorted(self.ignored),
             "watermark": self.watermark,
             "answered": self.answered,
-            "pending": self.pending,
             "filled": self.filled.tolist(),
         }  # fmt: skip
 
@@ -494,7 +469,6 @@ class TimeClock:
         self.seen = {name: _time(seen) for name, seen in state["seen"].items()}
         self.ignored = set(state["ignored"])
         self.watermark, self.answered = _time(state["watermark"]), _time(state["answered"])
-        self.pending = [_time(window) for window in state["pending"]]
         self.joined = _time(state.get("joined"))
         self.filled = _numbers(state["filled"])
         self.lasts = _numbers(state["lasts"]) if "lasts" in state else None
@@ -504,8 +478,6 @@ class TimeClock:
         """Refuse a clock that would answer windows that ended before its watermark."""
         filled, lasts = self.filled, self.lasts
         require(lasts is None or len(lasts) == len(filled), "panes that are not there")
-        require(len(self.pending) == len(self.readers), "windows that nobody reads")
-        require(set(self.pending) <= {None, self.answered}, "a window that was not answered")
         require(self.watermark is not None or not len(filled), "sealed panes, but no watermark")
         if self.watermark is None:
             return
@@ -528,15 +500,6 @@ def _time(value: Any) -> int | None:
 
 def _numbers(values: Any, least: int = -_FAR) -> Ints:
     return np.array([whole(value, least) for value in values], np.int64)
-
-
-def _covers(panes: Panes, filled: Ints, lasts: Ints | None, window: int) -> bool:
-    """Whether rows in the window will leave it, so that an empty answer may follow."""
-    if not panes.sized:
-        return False
-    first = filled.searchsorted(panes.first_pane(window))
-    end = filled.searchsorted(panes.end_pane(window))
-    return bool(end > first if lasts is None else (lasts[first:end] >= window).any())
 
 
 class ArrivalClock:
@@ -580,13 +543,13 @@ class ArrivalClock:
         if not groups.names:
             first = int(self.counts[0])
             self.counts = self.counts + rows
-            return place_arrivals(read, range(first, first + rows), self.panes, groups)
+            return place_stretches(read, range(first, first + rows), None, self.panes, groups)
         codes = codes_of(read.batch, groups)
         self._reserve(groups.bound)
         counts = self.counts.copy()
         numbers = arrival_numbers(codes, counts)
         self.counts = counts
-        return place_arrivals(read, numbers, self.panes, groups, codes)
+        return place_by_sorting(read, numbers, None, self.panes, groups, codes)
 
     def behind(self, times: Ints) -> Ints:
         """No arrival is late."""
@@ -658,10 +621,6 @@ class ArrivalClock:
         """Groups that count their arrivals are never forgotten."""
         return NEVER
 
-    def totals(self) -> Totals:
-        """What adds up the weight of panes."""
-        return ArrivalTotals(self.panes)
-
     # Few rows ----------------------------------------------------------------------------------
 
     def glimpse(self, ticks: Ints | None, counting: Ints | None, rows: int) -> ClockPreview | None:
@@ -675,14 +634,11 @@ class ArrivalClock:
         return first
 
     def place_accepted(
-        self, batch: pa.RecordBatch, axis: TimeAxis | None, groups: GroupTable, first: int
-    ) -> Rows:
+        self, read: ReadBatch, axis: TimeAxis | None, groups: GroupTable, first: int
+    ) -> Rows | None:
         """Rows that were accepted, by pane; ``first`` is the arrival number of the first."""
-        read = ReadBatch("", batch, None, batch.num_rows, None, None, in_order=True)
-        numbers = range(first, first + batch.num_rows)
-        placement = place_arrivals(read, numbers, self.panes, groups)
-        assert placement.rows is not None
-        return placement.rows
+        numbers = range(first, first + read.rows_in)
+        return place_stretches(read, numbers, None, self.panes, groups).rows
 
     # State -------------------------------------------------------------------------------------
 
@@ -692,9 +648,7 @@ class ArrivalClock:
 
     def copied(self) -> ArrivalClock:
         """An independent copy of this clock; arrays are never changed, only replaced."""
-        copy = ArrivalClock.__new__(ArrivalClock)
-        copy.__dict__.update(self.__dict__)
-        return copy
+        return duplicate(self)
 
     def state(self) -> dict[str, Any]:
         """Plain values for a snapshot."""

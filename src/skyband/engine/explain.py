@@ -22,7 +22,7 @@ class Explanation(str):
 
 
 def explain(query_or_board: Query | Board) -> Explanation:
-    """How a query or a board will be answered: algorithms, panes, and which queries share work.
+    """Say how a query or a board will be answered: algorithms, panes, which queries share work.
 
     >>> import skyband as sb
     >>> window = sb.TimeWindow("10 minutes", slide="1 minute")
@@ -75,9 +75,9 @@ def sharing_of(name: Any, queries: Mapping[Any, Query]) -> str:
     names = next(names for names in folds_of(queries) if name in names)
     if len(names) > 1:
         others = ", ".join(each for each in names if each != name)
-        return f"shares one state with {others}, which differ only in k and in size"
+        return f"shares one state with {others}; they differ only in k and window size"
     if fold_key(queries[name]) is not None:
-        return "keeps its own state: no other query differs from it only in k and in window size"
+        return "keeps its own state: no other query differs from it only in k and window size"
     if not issubclass(model_of(queries[name]), ReaderFold):
-        return f"keeps its own state, as each query by {registry.choose(queries[name])} does"
+        return f"keeps its own state, as every query by {registry.choose(queries[name])} does"
     return "keeps its own state: this kind of window does not share"

@@ -22,11 +22,11 @@ import pyarrow as pa
 from skyband import registry
 from skyband.answers.answer import Answers, LazyTable
 from skyband.answers.tables import Shape, answer_schema, answers_of
-from skyband.arrays import Codes, Ints, Saved, State
+from skyband.arrays import Ints, Saved, State
+from skyband.contract.accumulated import Accumulated
 from skyband.contract.capabilities import (
     AnswerFold,
     GroupForgetting,
-    PartStore,
     ReaderFold,
     RowAdmission,
     WeightLimit,
@@ -39,10 +39,10 @@ from skyband.data.group_table import GroupTable
 from skyband.data.ipc import sound_table, table_to_array
 from skyband.data.packing import prefixed, under
 from skyband.engine.clock import TimeClock, clock_for
-from skyband.engine.open_panes import GroupTotals, OpenPanes
-from skyband.engine.per_group import make_synopsis
+from skyband.engine.open_panes import GroupTotals, OpenPanes, duplicate, totals_for
+from skyband.engine.per_group import make_synopsis, state_of
 from skyband.engine.placement import NEVER
-from skyband.engine.revisions import PaneArchive, WindowHistory
+from skyband.engine.revisions import WindowHistory
 from skyband.panes import Panes
 from skyband.query.base import Query
 from skyband.window import CountWindow
@@ -79,7 +79,7 @@ def fold_key(query: Query) -> str | None:
         return None
     alike = {name: value for name, value in query.spec().items() if name not in ("k", "window")}
     alike["algorithm"] = registry.choose(query)
-    alike["panes"] = [type(window).__name__, window.integer, panes.slide, panes.rest, panes.offset]
+    alike["panes"] = [type(window).__name__, window.integer, panes.slide, panes.cuts, panes.offset]
     alike["zone"] = str(panes.days)
     alike["lateness"] = window.lateness_ticks, window.revise_ticks
     return json.dumps(alike, sort_keys=True)
@@ -107,7 +107,6 @@ def widest(queries: Sequence[Query]) -> Query:
 
 
 _NONE = np.zeros(0, np.int64)
-_FEW_GROUPS = 1024
 _CODES = ("group", "owner")
 """The names under which states save codes of groups."""
 _PANES = ("pane", "held", "born", "seen", "started")
@@ -168,44 +167,6 @@ class Reader:
         return changed
 
 
-class LiveGroups:
-    """The newest pane of each group; a group without rows in any future window is forgotten."""
-
-    def __init__(self, table: GroupTable) -> None:
-        self.table = table
-        self.newest: Ints = np.zeros(0, np.int64)
-        """The newest pane with rows, by group code."""
-        self.known = _FEW_GROUPS
-        """The number of groups after the last look for expired ones."""
-
-    def saw(self, runs: Runs) -> None:
-        """Note the panes in which groups have rows."""
-        bound = self.table.bound
-        if bound > len(self.newest):
-            grown = np.full(max(bound, 2 * len(self.newest)), NEVER)
-            grown[: len(self.newest)] = self.newest
-            self.newest = grown
-        if self.table.names:
-            np.maximum.at(self.newest, runs.group, runs.stamp)
-
-    def expired(self, first: int) -> Codes | None:
-        """Groups without rows since pane ``first``.
-
-        None if the number of groups has not doubled since the last look.
-        """
-        if len(self.table) < 2 * self.known:
-            return None
-        live = self.table.live
-        return live[self.newest[live] < first].astype(np.int32)
-
-    def release(self, gone: Codes) -> None:
-        """Free the codes of these groups."""
-        if len(gone):
-            self.table.release(gone)
-            self.newest[gone] = NEVER
-        self.known = max(_FEW_GROUPS, len(self.table))
-
-
 class Fold:
     """Open panes, a clock and a synopsis, and the queries that read from it."""
 
@@ -228,23 +189,25 @@ class Fold:
         self.judge = judge
         """Called with the rows that ``admit`` found bad; raises unless they are to be skipped."""
         self.synopsis = synopsis
-        # What this synopsis can do, asked once: such a question takes longer than a small push.
-        self.admission = synopsis if isinstance(synopsis, RowAdmission) else None
-        self.weight_limit = synopsis if isinstance(synopsis, WeightLimit) else None
-        self.reader_fold = synopsis if isinstance(synopsis, ReaderFold) else None
-        self.answer_fold = synopsis if isinstance(synopsis, AnswerFold) else None
+        state = self.state = state_of(synopsis)
+        """What takes the sealed panes; asked of the synopsis itself is what reads no state."""
+        # What it can do, asked once: such a question takes longer than a small push.
+        self.admission = state if isinstance(state, RowAdmission) else None
+        self.weight_limit = state if isinstance(state, WeightLimit) else None
+        self.reader_fold = state if isinstance(state, ReaderFold) else None
+        self.answer_fold = state if isinstance(state, AnswerFold) else None
         self.groups = groups
         self.panes = self.query.window.panes
         self.clock = clock_for(self.query, queries, sources, idle, joins)
-        self.live = LiveGroups(groups)
         self.open = OpenPanes(synopsis.combine)
-        self.totals = self.clock.totals()
+        self.totals = totals_for(self.panes)
         self.total = total
         shared = not isinstance(self.query.window, CountWindow)
         by_group = total and groups.names and shared
         self.group_totals = GroupTotals(self.panes) if by_group else None
-        self.archive = None if self.query.window.revise_ticks is None else PaneArchive()
-        """Summaries of sealed panes that late rows may change; None if they never do."""
+        revised = self.query.window.revise_ticks is not None
+        self.archive = OpenPanes(synopsis.combine) if revised else None
+        """Sealed panes that are still open to late rows; None if these never correct answers."""
         self._blank: State | None = None
         """The state of the synopsis before its first pane, if there is an archive."""
         self._corrected: State | None = None
@@ -265,8 +228,7 @@ class Fold:
 
     def take(self, runs: Runs) -> None:
         """Take summaries of panes that are still open."""
-        if len(runs):
-            self.live.saw(runs)
+        self.groups.saw(runs.group, runs.stamp)
         self.open.take(runs)
         if self.weight_limit is not None:
             self.totals.take(runs, self.open, self.weight_limit.check_weight)
@@ -284,8 +246,8 @@ class Fold:
         if parts:
             state = Runs.concat(parts)
             self.open.take(state.slice(0, 0))
-            self.live.saw(state)
-            assert isinstance(self.synopsis, PartStore)
+            self.groups.saw(state.group, state.stamp)
+            assert isinstance(self.synopsis, Accumulated)
             self.synopsis.resume(state)
         upto = self.clock.sealed
         sealed = [runs for runs in panes if len(runs) and runs.stamp[0] < upto]
@@ -295,11 +257,11 @@ class Fold:
         if sealed:
             runs = self.synopsis.saved_runs(self.open.joined(sealed))
             self.open.take(runs.slice(0, 0))
-            self.live.saw(runs)
+            self.groups.saw(runs.group, runs.stamp)
             if self.archive is not None and isinstance(self.clock, TimeClock):
-                self.archive.add(runs)
+                self.archive.take(runs)
                 kept = self.clock.first_kept(self.clock.answered)
-                runs = runs.slice(int(runs.stamp.searchsorted(kept)), len(runs))
+                runs = runs.slice(_upto(runs, kept), len(runs))
             self._add_totals(runs)
             if self.weight_limit is not None:
                 self.totals.take(runs, self.open, self.weight_limit.check_weight)
@@ -319,75 +281,71 @@ class Fold:
         if not len(elsewhere) and not self.clock.passes(target, self.open.least):
             self.clock.settle(target)
             return None  # most small pushes end here
-        whole, rest = self.clock.split(self.open, target)
+        done, rest = self.clock.split(self.open, target)
+        runs = self.open.joined(done) if done else None
+        before, corrected = NEVER, None
         if self.archive is not None:
-            stamps = np.union1d(_NONE if whole is None else whole.stamp, elsewhere)
-            late = stamps[stamps < self.clock.sealed]
+            before = self.clock.sealed
+            stamps = np.union1d(_NONE if runs is None else runs.stamp, elsewhere)
+            late = stamps[stamps < before]
             if len(late):
-                return self._correct(target, late, whole, rest, elsewhere)
-        sealed, faults = self._admitted(whole)
-        windows = self.clock.advance(target, sealed, self.groups, elsewhere)
+                runs, corrected = self._reopened(late, runs)
+        sealed, faults = self._admitted(runs)
+        fresh = sealed
+        if corrected is not None:
+            elsewhere = elsewhere[elsewhere >= before]
+            fresh = None if sealed is None else sealed.slice(_upto(sealed, before), len(sealed))
+        windows = self.clock.advance(target, fresh, self.groups, elsewhere)
         self.open.keep(rest)
-        self._archive(sealed)
-        if sealed is None and not any(map(len, windows)):
+        if self.archive is not None and sealed is not None:
+            assert isinstance(self.clock, TimeClock)
+            self.archive.take(sealed)
+            first = self.clock.first_kept()
+            self.archive.keep(self.archive.split(lambda runs: runs.stamp < first)[1])
+        if corrected is not None:
+            numbers = [
+                np.append(own, due.number) for own, due in zip(corrected, windows, strict=True)
+            ]
+            windows = [self.windows(own, i) for i, own in enumerate(numbers)]
+        elif sealed is None and not any(map(len, windows)):
             return None
-        self._add_totals(sealed)
+        if sealed is not None:
+            self._add_totals(sealed)
         mended = None if faults is None else sealed
         # If there is no blank either, this fold was restored after its last pane had expired.
         return Step(windows, self.open.blank if sealed is None else sealed, mended, faults)
 
-    def _correct(
-        self, target: Any, late: Ints, whole: Runs | None, rest: list[Runs], elsewhere: Ints
-    ) -> Step:
-        """As ``begin``, with rows of sealed panes: the windows that they change are due, too.
+    def _reopened(self, late: Ints, runs: Runs | None) -> tuple[Runs | None, list[Ints]]:
+        """The panes to fold because of rows of sealed panes, and the windows that they change.
 
-        ``late`` are these panes, in other folds too. The synopsis begins anew with the first pane
-        of the first of these windows.
+        ``late`` are these panes, in other folds too; ``runs`` all that is to be sealed. The
+        synopsis begins anew with the first pane of the first window that they change.
         """
         assert isinstance(self.clock, TimeClock)
         assert self.archive is not None
-        before = self.clock.sealed
-        mine = None if whole is None else whole.slice(0, int(whole.stamp.searchsorted(before)))
-        touched = [
+        mine = None if runs is None else runs.slice(0, _upto(runs, self.clock.sealed))
+        changed = [
             reader.changed(numbers, late)
             for reader, numbers in zip(self.readers, self.clock.correct(late, mine), strict=True)
         ]
-        starts = [int(numbers[0]) for numbers in touched if len(numbers)]
+        starts = [int(numbers[0]) for numbers in changed if len(numbers)]
         first = min(starts, default=int(self.panes.first_window_of(late[0])))
-        pieces = self.archive.cut(self.clock.first_kept(first))
-        pieces += [] if whole is None else [whole]
+        pane = self.clock.first_kept(first)
+        pieces, rest = self.archive.split(lambda runs: runs.stamp >= pane)
+        self.archive.keep(rest)
+        pieces += [] if runs is None else [runs]
         if self._blank is not None:
-            self._corrected = self.synopsis.snapshot()
+            self._corrected = self.state.snapshot()
             self._begin_anew(self._blank)
-        sealed, faults = self._admitted(self.open.joined(pieces) if pieces else None)
-        fresh = (
-            None
-            if sealed is None
-            else sealed.slice(int(sealed.stamp.searchsorted(before)), len(sealed))
-        )
-        due = self.clock.advance(target, fresh, self.groups, elsewhere[elsewhere >= before])
-        self.open.keep(rest)
-        self.totals = self.totals.emptied()
+        bound, self.totals = self.totals.bound, totals_for(self.panes)
+        self.totals.bound = bound
         self.group_totals = self.group_totals and GroupTotals(self.panes)
-        self._add_totals(sealed)
-        self._archive(sealed)
-        windows = [
-            self.windows(np.append(numbers, own.number), i)
-            for i, (numbers, own) in enumerate(zip(touched, due, strict=True))
-        ]
-        mended = None if faults is None else sealed
-        return Step(windows, self.open.blank if sealed is None else sealed, mended, faults)
+        return self.open.joined(pieces) if pieces else None, changed
 
     def _begin_anew(self, state: Saved) -> None:
         """Give the synopsis another state, as a new process would."""
-        self.synopsis.start()
-        self.synopsis.restore(state)
-
-    def _archive(self, sealed: Runs | None) -> None:
-        if self.archive is not None and sealed is not None:
-            self.archive.add(sealed)
-            assert isinstance(self.clock, TimeClock)
-            self.archive.expire(self.clock.first_kept())
+        self.state.start()
+        self.state.restore(state)
 
     def folded(self, step: Step) -> list[Runs | None]:
         """Fold the sealed panes of a step; this fold's part of the answers of each reader."""
@@ -399,11 +357,11 @@ class Fold:
         self._note_blank()
         if self.reader_fold is not None:
             return self.reader_fold.fold_readers(panes, windows)
-        return [self.synopsis.fold(panes, own) for own in windows]  # it has one reader
+        return [self.state.fold(panes, own) for own in windows]  # it has one reader
 
     def _note_blank(self) -> None:
         if self.archive is not None and self._blank is None and self.synopsis.ready:
-            self._blank = self.synopsis.snapshot()
+            self._blank = self.state.snapshot()
 
     def finished(self, step: Step) -> list[Runs | None]:
         """As ``folded``, with finished rows."""
@@ -438,7 +396,7 @@ class Fold:
             self.judge(faults)
         return admitted, faults
 
-    def _add_totals(self, sealed: Runs | None) -> None:
+    def _add_totals(self, sealed: Runs) -> None:
         self.totals.add(sealed)
         if self.group_totals is not None:
             self.group_totals.add(sealed)
@@ -510,11 +468,10 @@ class Fold:
         self.totals.expire(last)
         if self.group_totals is not None:
             self.group_totals.expire(last)
-        gone = self.live.expired(self.clock.oldest_pane(last)) if self.groups.names else None
-        if gone is not None:
-            if len(gone) and isinstance(self.synopsis, GroupForgetting):
-                self.synopsis.forget(gone)
-            self.live.release(gone)
+        if self.groups.names:
+            gone = self.groups.release_before(self.clock.oldest_pane(last))
+            if len(gone) and isinstance(self.state, GroupForgetting):
+                self.state.forget(gone)
 
     def schema(self, reader: int = 0) -> pa.Schema:
         """Columns of a reader's answers."""
@@ -524,39 +481,37 @@ class Fold:
 
     def mark(self) -> tuple[Any, ...]:
         """The state that a failed push must restore; the synopsis's own comes last."""
-        clock, totals = self.clock.copied(), self.totals.copied()
+        clock, totals = self.clock.copied(), duplicate(self.totals)
         state = None if self.admission is None else self.admission.savepoint()
         self._corrected = None
-        archived = None if self.archive is None else self.archive.pieces
-        return self.open.mark(), clock, self.live.newest.copy(), totals, archived, state
+        archived = None if self.archive is None else self.archive.mark()
+        return self.open.mark(), clock, self.groups.newest.copy(), totals, archived, state
 
     def rewind(self, mark: tuple[Any, ...]) -> None:
         """Go back to the state that ``mark`` returned."""
-        pieces, self.clock, self.live.newest, self.totals, archived, state = mark
+        pieces, self.clock, self.groups.newest, self.totals, archived, state = mark
         self.open.rewind(pieces)
         if self.archive is not None:
-            self.archive.pieces = archived
+            self.archive.rewind(archived)
         if self._corrected is not None:
             self._begin_anew(self._corrected)
         elif state is not None:
-            self.synopsis.restore(state)
+            self.state.restore(state)
 
     def stats(self) -> dict[str, int | float]:
         """The synopsis's own counts, and the size of the whole state."""
         held = self.open.nbytes  # first: rows may wait there
-        held += self.live.newest.nbytes + self.groups.nbytes + self.totals.nbytes
+        held += self.groups.nbytes + self.totals.runs.nbytes
         held += 0 if self.archive is None else self.archive.nbytes
-        own = self.synopsis.stats() if self.synopsis.ready else {"retained": 0, "state_bytes": 0}
+        own = self.state.stats() if self.synopsis.ready else {"retained": 0, "state_bytes": 0}
         return {**own, "state_bytes": own["state_bytes"] + held}
 
     def snapshot(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
         """Plain values and flat arrays."""
         arrays = prefixed("open/", self.open.state())
-        arrays |= prefixed("synopsis/", self.synopsis.snapshot())
+        arrays |= prefixed("synopsis/", self.state.snapshot())
         arrays |= prefixed("groups/", self.groups.state())
-        arrays |= {"newest": self.live.newest}
-        arrays |= {"total_keys": self.totals.keys, "totals": self.totals.weights}
-        arrays |= {} if self.totals.loads is None else {"loads": self.totals.loads}
+        arrays |= {"totals": np.frombuffer(self.totals.runs.pack(), np.uint8)}
         if self.archive is not None:
             arrays |= prefixed("archive/", self.archive.state())
         readers = []
@@ -570,7 +525,6 @@ class Fold:
                 arrays |= prefixed(f"history{i}/", rows)
         header: dict[str, Any] = {
             "clock": self.clock.state(),
-            "known_groups": self.live.known,
             "readers": readers,
         }
         return header, arrays
@@ -580,9 +534,6 @@ class Fold:
         if self.groups.names:
             self.groups.restore(under(arrays, "groups/"))
         self.clock.restore(header["clock"])
-        require(arrays["newest"].dtype == np.int64 and arrays["newest"].ndim == 1, "newest")
-        self.live.newest = arrays["newest"].copy()
-        self.live.known = whole(header["known_groups"])
         self._note_blank()
         self._restore_synopsis(under(arrays, "synopsis/"))
         self.open.restore(under(arrays, "open/"))
@@ -593,10 +544,11 @@ class Fold:
         if self.archive is not None:
             self.archive.restore(under(arrays, "archive/"))
             for runs in self.archive.pieces:
+                in_order = runs.ordered() is runs and not runs.repeats.any()
+                require(in_order, "panes that are in disorder")
                 self.synopsis.saved_runs(runs)
-        totals = arrays["total_keys"], arrays["totals"], self.open
-        self.totals.restore(*totals, arrays.get("loads"))
-        check_sealed(self.totals.stamps, self.synopsis.bounds_of_saved)
+        self.totals.restore(arrays["totals"].tobytes(), self.open)
+        check_sealed(self.totals.runs.stamp, self.synopsis.bounds_of_saved)
         self.synopsis.bounds_of_saved = None
         for i, (reader, saved) in enumerate(zip(self.readers, header["readers"], strict=True)):
             reader.windows_out = whole(saved["windows_out"])
@@ -622,7 +574,7 @@ class Fold:
                 require(array.max(initial=-1) < self.groups.bound, "a group that is not there")
             elif kind in _PANES and array.dtype == np.int64:
                 check_sealed(array.ravel(), self.synopsis.bounds_of_saved)
-        self.synopsis.restore(arrays)
+        self.state.restore(arrays)
 
     def without(self, gone: Sequence[int]) -> None:
         """Drop some readers; the others go on with the same synopsis."""
@@ -631,3 +583,8 @@ class Fold:
         self.clock.keep_readers(kept)
         if self.reader_fold is not None:
             self.reader_fold.serve([reader.query for reader in self.readers])
+
+
+def _upto(runs: Runs, pane: int) -> int:
+    """How many of the runs, which are in order, are of earlier panes."""
+    return int(runs.stamp.searchsorted(pane))

@@ -150,17 +150,11 @@ class SourceFilter:
         return faults_of(rows, [(self.time, self.form.problem, lost)])
 
     def inputs(self, needed: Iterable[str]) -> tuple[str, ...]:
-        """The columns of the source to read, if these columns of ``wide`` are needed."""
+        """The columns of the source that these columns of ``wide`` are, or are computed from."""
         made = {each.text: each.columns for each in self.computed}
         names = [name for name in needed if name not in made]
         names += [name for columns in made.values() for name in columns]
-        return tuple(dict.fromkeys((*names, *self.filtering)))
-
-    def judged(self, rows: pa.RecordBatch, needed: Iterable[str]) -> pa.RecordBatch:
-        """The rows without columns that only the filter reads."""
-        made = {each.text for each in self.computed}
-        names = {name for each in self.computed for name in each.columns} | set(needed) - made
-        return rows.select([name for name in rows.schema.names if name in names])
+        return tuple(dict.fromkeys(names))
 
     def widened(self, rows: Rows) -> Rows:
         """The rows with the computed columns."""
@@ -186,8 +180,8 @@ def check_somewhere(
                 )
         if not any(set(schema.names).issuperset(names) for schema in known.values()):
             raise SchemaError(
-                f"where: no source has all columns of a condition with {', '.join(names)}; compare "
-                "columns of one source, and join conditions by 'and'"
+                f"where: no source has all columns of the condition on {', '.join(names)}; compare "
+                "columns of one source, and join conditions with 'and'"
             )
 
 
@@ -205,8 +199,8 @@ def _computed(query: Query, schema: pa.Schema) -> list[ComputedColumn]:
             there = ", ".join(schema.names) or "none"
             shown = text if len(text) <= _LONG else f"{text[:_LONG]}..."
             raise SchemaError(
-                f"column {shown!r} is missing, and it is no expression either: {problem}; the "
-                f"columns are: {there}{did_you_mean(text, schema.names)}"
+                f"column {shown!r} is missing, and it is not an expression either: {problem}; "
+                f"the columns are: {there}{did_you_mean(text, schema.names)}"
             ) from None
         columns = columns_of(node)
         elsewhere = query.needs_mapping and set(columns) - set(schema.names)
@@ -275,10 +269,10 @@ class Intake:
                     )
             source_filter = self._filter_of(source, schema)
             needed = self.synopsis.bind(source, source_filter.wide(schema))
-            names = source_filter.inputs(needed.names)
-            self.bound[source] = pa.schema([schema.field(name) for name in names])
+            names = (*source_filter.inputs(needed.names), *source_filter.filtering)
+            self.bound[source] = pa.schema([schema.field(name) for name in dict.fromkeys(names)])
             self.filters[source] = source_filter
-            self._tests[source] = self._quick_tests(source)
+            self._tests[source] = self.value_tests(source)
             return
         for field in self.bound[source]:
             at = schema.get_field_index(field.name)
@@ -294,12 +288,6 @@ class Intake:
                     f"column {field.name!r} had type {field.type} in earlier batches and has {now} "
                     "now; cast it so that all batches agree"
                 )
-
-    def _quick_tests(self, source: str) -> QuickTests | None:
-        """The tests of values, if they only read columns of plain numbers."""
-        tests, kinds = self.value_tests(source), self.synopsis.schemas[source]
-        bare = tests is not None and all(is_bare(kinds.field(name).type) for name in tests)
-        return tests if bare else None
 
     def value_tests(self, source: str) -> QuickTests | None:
         """What shows that the values of a few rows are good; None if nothing does."""
@@ -322,7 +310,7 @@ class Intake:
         """The columns of a source that the query needs, whether they are there or not."""
         source_filter = self._filter_of(source, schema)
         names = self.synopsis.columns(source, source_filter.wide(schema))
-        return (*self.query.groups, *source_filter.inputs(names))
+        return (*self.query.groups, *source_filter.inputs(names), *source_filter.filtering)
 
     def _says_nothing(self, source: str, table: pa.Table) -> bool:
         """Whether a batch has no rows and lacks types, so that only its names can be checked.
@@ -372,7 +360,7 @@ class Intake:
         unread = own.unread(batch, timed)
         if own.filtering and batch.num_rows:
             return self._filtered(source, timed, sorted_before, unread)
-        return self._checked(source, self.widened(source, timed), sorted_before, unread)
+        return self._checked(source, own.widened(timed), sorted_before, unread)
 
     def widened(self, source: str, rows: Rows) -> Rows:
         """Rows of a bound source with the columns that are computed from them."""
@@ -386,7 +374,8 @@ class Intake:
         These are no part of the stream, bad or not, but they move the source's mark. A time that
         cannot be read makes a row bad in any case.
         """
-        kept = self.filters[source].filter.mask(batch)
+        own = self.filters[source]
+        kept = own.filter.mask(batch)
         greatest: int | None = None
         axis = self.synopsis.axes.get(source)
         if axis is not None:
@@ -400,13 +389,12 @@ class Intake:
             kept |= ~readable
         rows = np.flatnonzero(kept)
         needed = self.synopsis.schemas[source].names
-        counting = self.filters[source].judged(batch, needed)
+        counting = batch.select(own.inputs(needed))  # without what only the filter reads
         counting = counting if len(rows) == len(kept) else counting.filter(pa.array(kept))
-        counting = self.widened(source, counting).select(needed)
-        read = self._checked(source, counting, sorted_before)
+        read = self._checked(source, own.widened(counting).select(needed), sorted_before)
         faults = read.faults
         if faults is not None and len(rows) < len(kept):
-            batch = self.widened(source, batch)
+            batch = own.widened(batch)
             faults = faults_of(batch, [(n, why, _spread(m, kept)) for n, why, m in faults.tests])
         faults = _with_unread(batch, unread, faults)
         if self.limits is None:
@@ -417,38 +405,29 @@ class Intake:
     def _checked(
         self, source: str, batch: pa.RecordBatch, sorted_before: bool, unread: Faults | None = None
     ) -> ReadBatch:
-        rows_in = batch.num_rows
+        rows_in, axis = batch.num_rows, self.synopsis.axes.get(source)
         faults = None
         if rows_in and not self._all_good(source, batch):
             faults = self.synopsis.validate(source, batch)
-        unfit = self.unfit(source, batch)
-        if unfit is not None:
-            faults = unfit if faults is None else faults.joined(unfit)
-        faults = _with_unread(batch, unread, faults)
-        axis = self.synopsis.axes.get(source)
+        faults = _with_unread(batch, unread, _joined(faults, self.unfit(source, batch)))
         if axis is None or self.limits is None or not rows_in:
             return ReadBatch(source, _without(batch, faults), None, rows_in, faults, None, False)
-        column = batch.column(axis.name)
+        column, greatest = batch.column(axis.name), None
         ticks, timed = axis.ticks_of(column)
         in_order = timed is None and (
             sorted_before or once("in order", column, lambda: is_sorted(ticks))
         )
         known = ticks if timed is None else ticks[timed]
-        if not len(known):
-            return ReadBatch(source, _without(batch, faults), None, rows_in, faults, None, False)
-        ends = (known[0], known[-1]) if in_order else (known.min(), known.max())
-        greatest = int(ends[1])
-        if not self.limits.holds(*ends):
-            timed = np.ones(len(ticks), np.bool_) if timed is None else timed
-            outside = self.limits.faults(axis.name, batch, ticks, timed)
-            assert outside is not None
-            faults = outside if faults is None else faults.joined(outside)
-            inside = ticks[timed & ~outside.mask]
-            if not len(inside):
-                return ReadBatch(
-                    source, _without(batch, faults), None, rows_in, faults, None, False
-                )
-            greatest = int(inside.max())
+        if len(known):
+            low, high = (known[0], known[-1]) if in_order else (known.min(), known.max())
+            if not self.limits.holds(low, high):
+                timed = np.ones(len(ticks), np.bool_) if timed is None else timed
+                outside = self.limits.faults(axis.name, batch, ticks, timed)
+                assert outside is not None
+                faults = _joined(faults, outside)
+                known = ticks[timed & ~outside.mask]
+                high = known.max() if len(known) else None
+            greatest = None if high is None else int(high)
         if faults is not None:
             ticks, batch = ticks[~faults.mask], _without(batch, faults)
             in_order = in_order or is_sorted(ticks)
@@ -460,24 +439,22 @@ class Intake:
 
         Queries of a board share the masks instead.
         """
-        if sharing() or any(column.null_count for column in batch.columns):
-            return False
-        tests = self._tests.get(source)
-        if tests is None:
+        tests = self._tests[source]
+        if tests is None or sharing() or any(column.null_count for column in batch.columns):
             return False
         columns = ((batch.column(name), test) for name, test in tests.items())
         return all(is_bare(column.type) and test(to_numpy(column)) for column, test in columns)
 
     def refuse_bad(self, source: str, table: pa.Table) -> None:
         """Raise DataError if a table has bad rows."""
-        faults = self.faults(source, table)
+        faults = self.take(source, table).faults
         if faults is not None:
             refuse(faults)
 
-    def faults(self, source: str, table: pa.Table) -> Faults | None:
-        """The bad rows of a table, by their row numbers in it."""
-        batch = one_batch_of(table.select(self.bound[source].names))
-        return self._judged(source, batch, sorted_before=False).faults
+
+def _joined(faults: Faults | None, more: Faults | None) -> Faults | None:
+    """Both faults; of rows that have both, the first."""
+    return faults.joined(more) if faults is not None and more is not None else faults or more
 
 
 def _with_unread(
@@ -486,8 +463,8 @@ def _with_unread(
     """The faults of a batch, of which those of times that could not be read come first."""
     if unread is None or faults is None:
         return unread or faults
-    rest = faults_of(batch, [(name, why, m & ~unread.mask) for name, why, m in faults.tests])
-    return unread if rest is None else unread.joined(rest)
+    tests = [(name, why, mask & ~unread.mask) for name, why, mask in faults.tests]
+    return _joined(unread, faults_of(batch, tests))
 
 
 def _spread(mask: Mask, kept: Mask) -> Mask:

@@ -52,7 +52,7 @@ def position(fold: Fold | None, place: int, id_: Any, group: Any) -> Position | 
     """The position of an id in its group over the window that ``peek`` reads; None if not live."""
     fold = _started(fold)
     reader = fold.readers[place]
-    ranking = fold.synopsis
+    ranking = fold.state
     if not isinstance(ranking, IdRanking):
         raise _no_positions(reader)
     _refuse_unsealed(fold)
@@ -77,7 +77,7 @@ def position(fold: Fold | None, place: int, id_: Any, group: Any) -> Position | 
 
 def _started(fold: Fold | None) -> Fold:
     if fold is None:
-        raise EngineError("there is nothing to see yet: no batch has been pushed")
+        raise EngineError("there is no answer yet, because no batch has been pushed")
     return fold
 
 
@@ -86,7 +86,7 @@ def _refuse_peek(reader: Reader, last: int | None) -> None:
     query, panes, synopsis = reader.query, reader.panes, reader.synopsis
     if last is not None and not panes.sized:
         raise EngineError(
-            f"a {type(query.window).__name__} has no size, so there is no shorter window: "
+            f"a {type(query.window).__name__} has no size, so there is no shorter window; "
             "leave out last="
         )
     shorter = last is not None and last < panes.size
@@ -107,7 +107,7 @@ def _refuse_unsealed(fold: Fold) -> None:
     if not fold.clock.started:
         silent = [repr(name) for name, seen in fold.clock.seen.items() if seen is None and name]
         unseen = f"; there are no rows from {', '.join(silent)}" if silent else ""
-        raise EngineError(f"there is nothing to see yet: no pane has been sealed{unseen}")
+        raise EngineError(f"there is no answer yet, because no pane has been sealed{unseen}")
 
 
 def _no_positions(reader: Reader) -> EngineError:
@@ -138,7 +138,7 @@ def _finished(fold: Fold, reader: Reader, windows: Windows) -> Runs | None:
     pieces = []
     edges = zip(windows.first.tolist(), windows.end.tolist(), groups, strict=True)
     for number, (first, end, group) in enumerate(edges):
-        piece = fold.synopsis.partial(first, end, group)
+        piece = fold.state.partial(first, end, group)
         if len(piece):
             pieces.append(piece.stamped(np.full(len(piece), number)))
     if not pieces:

@@ -8,19 +8,15 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from skyband import registry
 from skyband.arrays import Codes, Ints
 from skyband.contract.capabilities import (
-    PaneComparing,
     PaneShrinking,
-    QuickValidation,
     ReaderFold,
     RowAdmission,
 )
-from skyband.contract.checks import QuickTests
-from skyband.contract.rows import Faults, RefusedRows, Rows, Windows
+from skyband.contract.rows import Faults, RefusedRows, Windows
 from skyband.contract.runs import Runs
 from skyband.contract.synopsis import Synopsis
 from skyband.data.flat_state import Form, admitted
@@ -30,78 +26,27 @@ from skyband.query.base import Query
 _NONE = np.zeros(0, np.int64)
 
 
-class PerGroup(Synopsis[Any]):
-    """Runs an algorithm that handles one group on many groups, with one instance per group.
+class PerGroup:
+    """The state of an algorithm that handles one group, for many groups: one instance per group.
 
-    An instance is created with the first rows of its group. Methods that read no state are
-    delegated to ``model``, an instance that never takes a row.
+    An instance is created with the first rows of its group. What reads no state is asked of
+    ``model``, an instance that never takes a row.
     """
 
-    many_groups = True
+    def __init__(self, model: Synopsis[Any]) -> None:
+        self.model = model
+        self.start()
 
-    def __init__(self, make: Callable[[], Synopsis[Any]]) -> None:
-        self.make = make
-        self.model = make()
+    def start(self) -> None:
+        """Forget all groups."""
         self.members: dict[int, Synopsis[Any]] = {}
         self.filled: dict[int, Ints] = {}
         """The panes in which each group has rows, as far back as windows reach."""
-        self.query = self.model.query
-        self.schemas = self.model.schemas
-        self.axes = self.model.axes
-        self.exact, self.peeks = self.model.exact, self.model.peeks
-        self.parallel, self.shortens = self.model.parallel, self.model.shortens
-        self.ready = False
-
-    def bind(self, source: str, schema: pa.Schema) -> pa.Schema:
-        bound = self.model.bind(source, schema)
-        for member in self.members.values():
-            member.bind(source, schema)
-        self.ready = self.model.ready
-        return bound
-
-    def columns(self, source: str, schema: pa.Schema) -> tuple[str, ...]:
-        return self.model.columns(source, schema)
-
-    def output(self) -> pa.Schema:
-        return self.model.output()
-
-    def validate(self, source: str, batch: pa.RecordBatch) -> Faults | None:
-        return self.model.validate(source, batch)
-
-    def quick_tests(self, source: str) -> QuickTests | None:
-        """See ``QuickValidation``."""
-        model = self.model
-        return model.quick_tests(source) if isinstance(model, QuickValidation) else None
-
-    def shard(self, source: str, batch: pa.RecordBatch, shards: int) -> Ints:
-        return self.model.shard(source, batch, shards)
-
-    def summarise(self, rows: Rows) -> Runs:
-        return self.model.summarise(rows)
-
-    def saved_runs(self, runs: Runs, sealed: bool = True) -> Runs:
-        self.model.bounds_of_saved = self.bounds_of_saved
-        return self.model.saved_runs(runs, sealed)
-
-    def foresee_late_rows(self) -> None:
-        """See ``PaneComparing``."""
-        if isinstance(self.model, PaneComparing):
-            self.model.foresee_late_rows()
-
-    def combine(self, runs: Runs) -> Runs:
-        return self.model.combine(runs)
-
-    def finish(self, partials: Sequence[Runs]) -> Runs:
-        return self.model.finish(partials)
-
-    @property
-    def bounds(self) -> Mapping[str, Any]:
-        return self.model.bounds
 
     def partial(self, first: int, end: int, group: int | None = None) -> Runs:
         groups = sorted(self.members) if group is None else [group]
         found = [
-            _as_group(self.members[each].partial(first, end), each)
+            _as_group(self._member(each).partial(first, end), each)
             for each in groups
             if each in self.members and _covers(self.filled[each], first, end)
         ]
@@ -159,7 +104,7 @@ class PerGroup(Synopsis[Any]):
         return arrays
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        self.members, self.filled = {}, {}
+        self.start()
         split: dict[str, dict[str, npt.NDArray[Any]]] = {}
         for name, value in arrays.items():
             group, _, rest = name.partition("/")
@@ -170,7 +115,7 @@ class PerGroup(Synopsis[Any]):
             like, forms = {"filled": _NONE}, {"filled": Form("panes", ascends=True)}
             self.filled[group] = admitted(mine, like, forms)["filled"]
             member = self._member(group)
-            member.bounds_of_saved = self.bounds_of_saved
+            member.bounds_of_saved = self.model.bounds_of_saved
             member.restore(under(mine, "state/"))
             member.bounds_of_saved = None
 
@@ -187,13 +132,14 @@ class PerGroup(Synopsis[Any]):
             member._check()
 
     def _member(self, group: int) -> Synopsis[Any]:
-        if group not in self.members:
-            member = self.make()
-            for source, schema in self.schemas.items():
+        member = self.members.get(group)
+        if member is None:
+            member = self.members[group] = type(self.model)(self.model.query)
+            self.filled.setdefault(group, _NONE)
+        for source, schema in self.model.schemas.items():
+            if source not in member.schemas:
                 member.bind(source, schema)
-            self.members[group] = member
-            self.filled.setdefault(group, np.zeros(0, np.int64))
-        return self.members[group]
+        return member
 
     def _remember(self, group: int, panes: Ints) -> None:
         known = self.filled.get(group)
@@ -261,16 +207,19 @@ def _covers(filled: Ints, first: int, end: int) -> bool:
     return bool(np.searchsorted(filled, end) > np.searchsorted(filled, first))
 
 
-def make_synopsis(query: Query, readers: Sequence[Query] = ()) -> Synopsis[Any]:
-    """The synopsis of a query; one that handles many groups if the query has groups.
+def state_of(synopsis: Synopsis[Any]) -> Synopsis[Any] | PerGroup:
+    """What holds the state of a query: the synopsis itself, if it handles all groups."""
+    if not synopsis.query.groups or synopsis.many_groups:
+        return synopsis
+    return (AdmittingPerGroup if isinstance(synopsis, RowAdmission) else PerGroup)(synopsis)
 
-    ``readers`` are the queries that it answers, if those are others: see ``readers.widest``.
+
+def make_synopsis(query: Query, readers: Sequence[Query] = ()) -> Synopsis[Any]:
+    """The synopsis of a query.
+
+    ``readers`` are the queries that it answers, if those are others: see ``fold.widest``.
     """
-    cls = registry.load(query.kind, registry.choose(query))
-    if query.groups and not cls.many_groups:
-        make = AdmittingPerGroup if issubclass(cls, RowAdmission) else PerGroup
-        return make(lambda: cls(query))
-    synopsis: Synopsis[Any] = cls(query)
+    synopsis: Synopsis[Any] = registry.load(query.kind, registry.choose(query))(query)
     if isinstance(synopsis, ReaderFold) and any(reader is not query for reader in readers):
         synopsis.serve(readers)
     return synopsis

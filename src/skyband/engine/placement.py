@@ -7,14 +7,13 @@ moved only within a pane, if there are groups. Other rows are sorted by pane and
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from skyband.arrays import Codes, Ints
 from skyband.contract.rows import Faults, Rows
-from skyband.contract.runs import expand
+from skyband.contract.runs import expand, run_starts
 from skyband.data.columns import to_arrow
 from skyband.data.group_table import GroupTable
 from skyband.data.order import is_sorted
@@ -74,28 +73,19 @@ def place_rows(
     """Rows by their times; panes before ``sealed`` are late."""
     if read.ticks is None or axis is None:
         return Placement(None)
-    place = _stretched if read.in_order else _sorted
     times = axis.native(read.batch.column(axis.name))
-    return place(read.source, read.batch, read.ticks, times, panes, groups, None, sealed)
+    if read.in_order:
+        return place_stretches(read, read.ticks, times, panes, groups, sealed)
+    return place_by_sorting(read, read.ticks, times, panes, groups, sealed=sealed)
 
 
-def place_arrivals(
-    read: ReadBatch, numbers: Any, panes: Panes, groups: GroupTable, codes: Codes | None = None
-) -> Placement:
-    """Rows by their arrival numbers: a range or, in the groups with these codes, an array."""
-    place = _stretched if codes is None else _sorted
-    return place(read.source, read.batch, numbers, None, panes, groups, codes, NEVER)
-
-
-def _stretched(
-    source: str,
-    batch: pa.RecordBatch,
+def place_stretches(
+    read: ReadBatch,
     positions: Ints | range,
     times: Ints | None,
     panes: Panes,
     groups: GroupTable,
-    codes: Codes | None,
-    sealed: int,
+    sealed: int = NEVER,
 ) -> Placement:
     """Place rows that are in order: each pane is a stretch of the batch.
 
@@ -109,12 +99,12 @@ def _stretched(
     pane, starts, lengths = pane[keep], starts[keep], lengths[keep]
     if not len(pane):
         return Placement(None, *left_out)
-    whole = int(lengths.sum())
+    batch, rows = read.batch, int(lengths.sum())
     first = int(starts[0])
     arrival = positions[0] + starts if times is None else None
-    if whole == int(starts[-1] + lengths[-1]) - first:
-        batch = batch.slice(first, whole)
-        times = None if times is None else times[first : first + whole]
+    if rows == int(starts[-1] + lengths[-1]) - first:
+        batch = batch.slice(first, rows)
+        times = None if times is None else times[first : first + rows]
     else:
         kept = expand(starts, lengths)
         batch = batch.take(to_arrow(kept))
@@ -125,8 +115,9 @@ def _stretched(
         codes = codes_of(batch, groups)
         index, within, group, offsets = split_by_code(offsets, codes, groups.bound)
         pane = pane[within]
-    rows = Rows(source, batch, pane, group, offsets, index, times, arrival)
-    return Placement(rows, *left_out)
+    return Placement(
+        Rows(read.source, batch, pane, group, offsets, index, times, arrival), *left_out
+    )
 
 
 def _stretches(positions: Ints | range, panes: Panes) -> tuple[Ints, Ints, Ints]:
@@ -142,27 +133,24 @@ def _stretches(positions: Ints | range, panes: Panes) -> tuple[Ints, Ints, Ints]
         starts = np.searchsorted(positions, panes.pane_start(pane))
     else:
         by_row = panes.pane_of(positions)
-        changed = np.ones(len(by_row), np.bool_)
-        changed[1:] = by_row[1:] != by_row[:-1]
-        starts = np.flatnonzero(changed)
+        starts = run_starts(by_row)
         pane = by_row[starts]
     lengths = np.diff(np.append(starts, len(positions)))
     some = lengths > 0
     return (pane, starts, lengths) if some.all() else (pane[some], starts[some], lengths[some])
 
 
-def _sorted(
-    source: str,
-    batch: pa.RecordBatch,
+def place_by_sorting(
+    read: ReadBatch,
     positions: Ints,
     times: Ints | None,
     panes: Panes,
     groups: GroupTable,
-    codes: Codes | None,
-    sealed: int,
+    codes: Codes | None = None,
+    sealed: int = NEVER,
 ) -> Placement:
-    """Place rows in any order by sorting them."""
-    pane = panes.pane_of(positions)
+    """Place rows in any order; ``codes`` are their groups, if they are known."""
+    batch, pane = read.batch, panes.pane_of(positions)
     used = panes.used(pane)
     late = used & (pane < sealed)
     left_out = np.flatnonzero(late), int((~used).sum())
@@ -181,7 +169,7 @@ def _sorted(
     offsets = np.append(starts, len(pane))
     arrival = positions[first] if times is None else None
     runs = pane[first], codes[first], offsets, index, times, arrival
-    return Placement(Rows(source, batch, *runs), *left_out)
+    return Placement(Rows(read.source, batch, *runs), *left_out)
 
 
 def codes_of(batch: pa.RecordBatch, groups: GroupTable) -> Codes:
@@ -197,13 +185,7 @@ def _arranged(pane: Ints, codes: Codes, bound: int) -> tuple[Ints | None, Ints]:
     cells = (int(pane.max()) - low + 1) * bound
     cell = (pane - low) * bound + codes
     if is_sorted(cell):
-        index, ranked = None, cell
-    elif cells <= 4 * len(cell) + 1024:
-        index, _ = counting_order(cell, cells)
-        ranked = cell[index]
-    else:
-        index = np.argsort(cell, kind="stable")
-        ranked = cell[index]
-    changed = np.ones(len(ranked), np.bool_)
-    changed[1:] = ranked[1:] != ranked[:-1]
-    return index, np.flatnonzero(changed)
+        return None, run_starts(cell)
+    few = cells <= 4 * len(cell) + 1024
+    index = counting_order(cell, cells)[0] if few else np.argsort(cell, kind="stable")
+    return index, run_starts(cell[index])

@@ -6,7 +6,7 @@
     ├─────────────┤ a late row × here changes the windows that cover it
          ├────────×────┤
 
-The summaries of all panes that such a window covers are kept (``PaneArchive``), and of each window
+The summaries of all panes that such a window covers are kept (``Fold.archive``), and of each window
 that may change its last answer (``WindowHistory``). A correction reads the archived panes again,
 from the first pane of the first window that it changes up to now, together with the late rows. So
 it takes as long as answering that stretch of the stream from its summaries.
@@ -22,74 +22,12 @@ import numpy as np
 import pyarrow as pa
 
 from skyband.answers.answer import Answers, LazyTable, now
-from skyband.arrays import Ints, Saved, State
-from skyband.contract.runs import Runs
+from skyband.arrays import Ints
 from skyband.data.flat_state import require, whole
 from skyband.data.ipc import sound_table, table_to_array
 
-_MOST_PIECES = 256
 _FAR = 1 << 62
 Table: TypeAlias = pa.Table | LazyTable
-
-
-class PaneArchive:
-    """Summaries of sealed panes, in order, each pane and group once."""
-
-    def __init__(self) -> None:
-        self.pieces: list[Runs] = []
-
-    @property
-    def nbytes(self) -> int:
-        return sum(runs.nbytes for runs in self.pieces)
-
-    def add(self, runs: Runs) -> None:
-        """Add the panes after all others."""
-        if len(runs):
-            self.pieces = [*self.pieces, runs]
-        if len(self.pieces) > _MOST_PIECES:
-            self.pieces = [Runs.concat(self.pieces)]
-
-    def cut(self, first: int) -> list[Runs]:
-        """Take the panes from this one on."""
-        kept, taken = [], []
-        for runs in self.pieces:
-            at = int(np.searchsorted(runs.stamp, first))
-            if at:
-                kept.append(runs.slice(0, at))
-            if at < len(runs):
-                taken.append(runs.slice(at, len(runs)))
-        self.pieces = kept
-        return taken
-
-    def of(self, panes: Ints) -> list[Runs]:
-        """The summaries of some panes."""
-        return [runs.take(np.isin(runs.stamp, panes)) for runs in self.pieces]
-
-    def expire(self, first: int) -> None:
-        """Drop the panes before this one.
-
-        What is left of a piece is no copy, so the memory of the oldest is freed all at once.
-        """
-        gone = 0
-        while gone < len(self.pieces) and self.pieces[gone].stamp[-1] < first:
-            gone += 1
-        pieces = self.pieces[gone:] if gone else self.pieces
-        if pieces and pieces[0].stamp[0] < first:
-            oldest = pieces[0]
-            at = int(oldest.stamp.searchsorted(first))
-            pieces = [oldest.slice(at, len(oldest)), *pieces[1:]]
-        self.pieces = pieces
-
-    def state(self) -> State:
-        """All panes as flat arrays."""
-        runs = [Runs.concat(self.pieces)] if self.pieces else []
-        return {f"{i}": np.frombuffer(each.pack(), np.uint8) for i, each in enumerate(runs)}
-
-    def restore(self, arrays: Saved) -> None:
-        """Restore what ``state`` returned."""
-        self.pieces = [Runs.unpack(arrays[name].tobytes())[0] for name in arrays]
-        for runs in self.pieces:
-            require(runs.ordered() is runs and not runs.repeats.any(), "panes that are in disorder")
 
 
 class WindowHistory:

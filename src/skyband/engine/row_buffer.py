@@ -32,10 +32,12 @@ from skyband.data.columns import (
     output_type,
     plain,
 )
+from skyband.data.order import is_sorted
 from skyband.data.row_filter import RowFilter
 from skyband.data.time_axis import TimeAxis
 from skyband.engine.clock import ClockPreview
 from skyband.engine.open_panes import SURELY_FITS
+from skyband.engine.placement import ReadBatch
 from skyband.errors import SchemaError
 
 if TYPE_CHECKING:
@@ -66,9 +68,7 @@ class ReadPlan:
         self.where = where
         self.compared = [schema.get_field_index(name) for name in where.columns]
         """The columns that decide which rows count."""
-        self.names = names
-        self.kinds = {name: output_type(schema.field(name).type) for name in names}
-        self.read_as = pa.schema(list(self.kinds.items()))
+        self.read_as = pa.schema([(name, output_type(schema.field(name).type)) for name in names])
         self.columns = [
             (schema.get_field_index(name), *_stored(kind), kind != output_type(kind), test)
             for name, kind, test in ((n, schema.field(n).type, tests.get(n)) for n in names)
@@ -131,18 +131,6 @@ def _stored(kind: pa.DataType) -> tuple[np.dtype[Any] | None, int]:
     kind = output_type(kind)
     dtype = native_dtype(kind) if is_bare(kind) else None
     return dtype, 0 if dtype is None else dtype.itemsize
-
-
-def _batch_of(
-    schema: pa.Schema, stores: list[Array | None], held: list[list[pa.Array]], rows: int
-) -> pa.RecordBatch:
-    arrays = [
-        (pieces[0] if len(pieces) == 1 else pa.concat_arrays(pieces))
-        if store is None
-        else from_numpy(store[:rows], schema.field(i).type)
-        for i, (store, pieces) in enumerate(zip(stores, held, strict=True))
-    ]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def row_buffer_for(session: Session) -> RowBuffer | None:
@@ -287,9 +275,18 @@ class RowBuffer:
 
     def _placed(self) -> Rows:
         assert self._plan is not None
-        fold, axis = self.fold, self.fold.synopsis.axes.get(_ONLY)
-        batch = _batch_of(self._plan.read_as, self._stores, self._held, self.rows)
-        return fold.clock.place_accepted(batch, axis, fold.groups, self._first)
+        fold, axis, schema = self.fold, self.fold.synopsis.axes.get(_ONLY), self._plan.read_as
+        arrays = [
+            pa.concat_arrays(pieces) if store is None else from_numpy(store[: self.rows], kind)
+            for store, pieces, kind in zip(self._stores, self._held, schema.types, strict=True)
+        ]
+        batch = pa.RecordBatch.from_arrays(arrays, schema=schema)
+        ticks = None if axis is None else axis.ticks(batch.column(axis.name))
+        in_order = ticks is None or is_sorted(ticks)
+        read = ReadBatch(_ONLY, batch, ticks, self.rows, None, None, in_order)
+        rows = fold.clock.place_accepted(read, axis, fold.groups, self._first)
+        assert rows is not None
+        return rows
 
     # Undoing -----------------------------------------------------------------------------------
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
@@ -15,7 +15,7 @@ import pyarrow as pa
 from skyband.answers.answer import Answers
 from skyband.answers.tables import TOTAL
 from skyband.arrays import Ints
-from skyband.contract.capabilities import PositionTracking, RowKeeping
+from skyband.contract.capabilities import Preparation
 from skyband.contract.rows import Faults
 from skyband.data.columns import as_table
 from skyband.data.group_table import GroupTable
@@ -24,8 +24,9 @@ from skyband.engine.intake import Intake, refuse
 from skyband.engine.per_group import make_synopsis
 from skyband.engine.placement import NEVER, ReadBatch
 from skyband.engine.row_buffer import RowBuffer, row_buffer_for
-from skyband.errors import DataError, QueryError, SchemaError, SkybandError
+from skyband.errors import DataError, QueryError, SchemaError
 from skyband.query.base import REVISION, Query
+from skyband.query.board import named
 from skyband.window import duration_text
 
 # Transactions: changes of one or several sessions that happen all together or not at all ---------
@@ -48,15 +49,6 @@ class Transaction:
     fold: Fold
     begin: Callable[[Fold], Step | None]
 
-    def mark(self) -> tuple[Any, ...]:
-        """The state to which ``rewind`` returns."""
-        return self.fold.mark(), dict(self.session.rows)
-
-    def rewind(self, mark: tuple[Any, ...]) -> None:
-        """Undo this transaction."""
-        self.fold.rewind(mark[0])
-        self.session.rows = mark[1]
-
 
 def commit(
     transactions: Sequence[Transaction], begun: Callable[[], None] | None = None
@@ -65,7 +57,7 @@ def commit(
 
     ``begun`` is called once all rows are taken; if it raises, that undoes all, too.
     """
-    marks = [each.mark() for each in transactions]
+    marks = [(each.fold.mark(), dict(each.session.rows)) for each in transactions]
     order = sorted(range(len(marks)), key=lambda i: marks[i][0][-1] is None)  # savepoints first
     try:
         steps: list[Step | None] = []
@@ -82,7 +74,8 @@ def commit(
                     finished[i] = transactions[i].fold.finished(step)
     except BaseException:
         for i in reversed(order):  # a savepoint may call the user's function, which may fail again
-            transactions[i].rewind(marks[i])
+            mark, transactions[i].session.rows = marks[i]
+            transactions[i].fold.rewind(mark)
         raise
     return [
         [] if step is None else each.fold.answered(step, runs)
@@ -219,10 +212,9 @@ class Session:
         self.synopsis = make_synopsis(self.query, list(self.queries.values()))
         self.intake = Intake(self.query, self.synopsis)
         self._buffer: tuple[RowBuffer | None] | None = None
-        if self.query.window.revise_ticks is not None and isinstance(self.synopsis, RowKeeping):
-            self.synopsis.keep_no_rows()  # for summaries are kept as long as rows may correct them
-        if self.positions and isinstance(self.synopsis, PositionTracking):
-            self.synopsis.track_positions()
+        if isinstance(self.synopsis, Preparation):
+            stored = self.query.window.revise_ticks is not None  # while rows may correct them
+            self.synopsis.prepare(stored=stored, positions=self.positions)
 
     def place_of(self, name: Name) -> int:
         """Which of the fold's readers a query is."""
@@ -316,7 +308,7 @@ class Session:
             numbers = read.numbers(late)
             self.late.append(LateRows(read.source, numbers, behind, window.integer, named))
         if self.reason is None:
-            self.reason = f"late, but a window with {lateness} would take it"
+            self.reason = f"late, but a window with {lateness} would accept it"
 
     def _judge(self, faults: Faults) -> None:
         if self.on_bad == "raise":
@@ -332,7 +324,7 @@ class Session:
         if self.several is not None and several != self.several:
             wanted = "a mapping of sources" if self.several else "one batch"
             raise SchemaError(
-                f"earlier pushes to this {self.query.kind} were {wanted}; push the same form again"
+                f"earlier pushes to this {self.query.kind} were {wanted}; push the same form"
             )
         self.several = several
         return dict(data) if several else {ONLY: data}
@@ -407,23 +399,16 @@ class Session:
             self.fold.without(gone)
         self.queries = {name: q for name, q in self.queries.items() if name not in names}
 
-    @contextmanager
-    def named(self) -> Iterator[None]:
+    def named(self) -> AbstractContextManager[None]:
         """Begin the messages of errors with the name of the first query, if it has one."""
-        try:
-            yield
-        except SkybandError as error:
-            name = next(iter(self.queries))
-            if name is None:
-                raise
-            raise type(error)(f"query {name!r}: {error}") from error
+        return named(next(iter(self.queries)))
 
     # State -------------------------------------------------------------------------------------
 
     def check(self) -> None:
         """Assert every invariant; only tests call it."""
-        if self.synopsis.ready:
-            self.synopsis._check()
+        if self.fold is not None and self.synopsis.ready:
+            self.fold.state._check()
 
     def stats(self, name: Name) -> dict[str, int | float]:
         """Rows read and left out, windows answered, state size and operation counts.
@@ -469,7 +454,7 @@ def _too_late(count: int, lateness: str, source: str) -> DataError:
     where = f" of source {source!r}" if source else ""
     return DataError(
         f"{count:,} row{'s' if count != 1 else ''}{where} came too late: the source is out of "
-        f"order, and their panes were already sealed. A window with {lateness} would take "
-        "them; on_bad='skip' (of a Monitor: late='count') counts them and goes on; rank sorts a "
-        "table or the files of a folder or glob, but no iterable"
+        f"order, and their panes were already sealed. A window with {lateness} would accept them; "
+        "on_bad='skip' (of a Monitor, late='count') counts them and continues; rank sorts a table, "
+        "or the files of a folder or glob, but not an iterable"
     )

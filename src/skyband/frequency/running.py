@@ -142,7 +142,7 @@ class RunningCounts(Accumulated, FrequencySynopsis):
 
     # The fold ---------------------------------------------------------------------------------
 
-    def _take(self, panes: Runs) -> None:
+    def push(self, panes: Runs) -> None:
         if self.kept is None:
             self.kept = panes.slice(0, 0)
         cuts = np.flatnonzero(np.diff(panes.stamp)) + 1

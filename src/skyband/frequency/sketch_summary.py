@@ -65,9 +65,10 @@ class SketchSynopsis(FrequencySynopsis):
         self.capacity = query.capacity or few
         self._keep(max(_RAW_ROWS, 16 * self.capacity))
 
-    def keep_no_rows(self) -> None:
-        self._keep(2 * _STORED * self.capacity)
-        self.raw_rows = 0
+    def prepare(self, stored: bool = False, late: bool = False, positions: bool = False) -> None:
+        if stored:
+            self._keep(2 * _STORED * self.capacity)
+            self.raw_rows = 0
 
     def _keep(self, usual: int) -> None:
         """Keep so many rows of a pane, unless the query says how many, and half as many items."""

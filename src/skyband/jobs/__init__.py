@@ -21,9 +21,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from skyband.jobs.checks import check_ready, waits_for
 from skyband.jobs.job import CardView, Job, explain
 from skyband.jobs.parsing import JobProblem, load_board, load_job, parse_job, problems_of
-from skyband.jobs.ready import check_ready, waits_for
 from skyband.jobs.report import Tell
 from skyband.spark.sessions import require_packages
 
@@ -51,8 +51,8 @@ def run_job(
 ) -> None:
     """Run a job until it ends or is interrupted; answers already written stay valid.
 
-    ``tell`` is called with a report after each batch. ``seconds`` ends the job after that time.
-    ``verbose=False`` turns off what Spark itself prints.
+    ``tell`` is called with a report after each batch. ``seconds`` stops the job after that time.
+    ``verbose=False`` silences Spark's own messages.
     """
     check_ready(job)
     if job.engine == "local":

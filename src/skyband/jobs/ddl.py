@@ -42,15 +42,15 @@ def arrow_schema(where: str, text: str) -> pa.Schema:
     fields: list[tuple[str, pa.DataType]] = []
     at = 0
     while True:
-        found = _FIELD.match(text, at)
-        if found is None:
+        field = _FIELD.match(text, at)
+        if field is None:
             raise QueryError(
-                f"{where} schema is not understood at {text[at : at + 30]!r}; write columns and "
+                f"{where} schema cannot be read at {text[at : at + 30]!r}; write columns and "
                 "types, for example 'ts timestamp, id string, score double'"
             )
-        name = found[1] or found[2]
-        fields.append((name, _type(where, name, found[3].lower(), found[4])))
-        at = found.end()
+        name = field[1] or field[2]
+        fields.append((name, _type(where, name, field[3].lower(), field[4])))
+        at = field.end()
         if at == len(text):
             break
         if text[at] != ",":
@@ -68,11 +68,11 @@ def _type(where: str, name: str, kind: str, size: str | None) -> pa.DataType:
     if kind in ("decimal", "dec", "numeric"):
         precision, scale = (*numbers, 10, 0)[:2] if not numbers else (*numbers, 0)[:2]
         if not 1 <= precision <= 38 or scale > precision:
-            raise QueryError(f"{where} schema: {name} has no such decimal: {kind}{size}")
+            raise QueryError(f"{where} schema: {name} has type {kind}{size}, which does not exist")
         return pa.decimal128(precision, scale)
     if kind in ("varchar", "char") and len(numbers) == 1:
         return pa.string()
     if kind not in _TYPES or size is not None:
         known = ", ".join([*_TYPES, "decimal(p, s)"])
-        raise QueryError(f"{where} schema: {name} has the type {kind!r}; known are {known}")
+        raise QueryError(f"{where} schema: {name} has type {kind!r}; choose one of {known}")
     return _TYPES[kind]

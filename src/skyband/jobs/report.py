@@ -96,8 +96,6 @@ def changed_lines(changed: BoardDiff) -> list[str]:
     """What is said about queries that were added to a running board, or removed."""
     lines = []
     for name, start in changed.added.items():
-        begins = f"answers first the window from {start}" if start is not None else ""
-        lines.append(f"query {name!r} is new: it {begins or 'starts with the next rows'}")
-    return lines + [
-        f"query {name!r} was removed, and its state with it" for name in changed.removed
-    ]
+        begins = f"its first window starts at {start}" if start is not None else ""
+        lines.append(f"query {name!r} is new; {begins or 'it starts with the next rows'}")
+    return lines + [f"query {name!r} was removed, along with its state" for name in changed.removed]

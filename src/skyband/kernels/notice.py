@@ -68,10 +68,10 @@ def compiling(folder: object) -> None:
     if _waits.said:
         return
     _waits.said = True
-    kept = "kept on this machine" if folder else "not kept, because no folder can be written"
+    kept = "kept on this machine" if folder else "not kept, because no folder can be written to"
     text = (
-        "compiling what this query needs for the first time, which takes some seconds; it is "
-        f"{kept}. `skyband warm` compiles everything ahead"
+        "compiling what this query needs for the first time, which takes some seconds; the result "
+        f"is {kept}. `skyband warm` compiles everything in advance"
     )
     _log.info(text)
     if not (_log.isEnabledFor(logging.INFO) and _log.hasHandlers()) and _is_seen():

@@ -1,8 +1,8 @@
 """Pictures of answers, drawn with matplotlib (extra ``plots``).
 
-Every function takes what ``rank`` or ``watch`` gives, draws into ``ax`` (or into a new figure) and
-returns the axes. Lines, bars and points are labelled where they end, so that no legend is needed,
-and the colours can be told apart by people who are colour-blind.
+Every function takes what ``rank`` or ``watch`` returns, draws on ``ax`` (or on a new figure) and
+returns the axes. Lines, bars and points are labelled where they end, so no legend is needed, and
+the colours suit readers who are colour-blind.
 
 >>> import pyarrow as pa, skyband as sb
 >>> from skyband import plot

@@ -37,19 +37,8 @@ RESTS = {_NOT_SHOWN: FAINT, _OTHERS: GREY}
 """The layers that stand for several items, and their colours."""
 
 
-def full_name(group: str, label: str) -> str:
-    """Group and label in one text."""
-    return f"{group} · {label}" if group else label
-
-
-def faded() -> dict[str, Any]:
-    """The look of items that the last window does not show."""
-    return {"color": FAINT, "linewidth": 1, "marker": "o", "markersize": 3, "zorder": 1.5}
-
-
-def deepest_rank(frame: Frame) -> int:
-    """The last rank that any window has."""
-    return max((spot.rank or 1 for w in frame.windows for spot in w.spots), default=1)
+_FADED = {"color": FAINT, "linewidth": 1, "marker": "o", "markersize": 3, "zorder": 1.5}
+"""The look of items that the last window does not show."""
 
 
 def lines_of_ranks(frame: Frame, top: int) -> dict[tuple[str, str], list[float]]:
@@ -104,7 +93,7 @@ def drawn_groups(ax: Axes, frame: Frame, windows: tuple[PictureWindow, ...]) -> 
     for spot in (spot for window in windows for spot in window.spots):
         sums[spot.group] += abs(spot.value or 0.0)
     ax.annotate(
-        f"and {len(groups) - _GROUPS} groups with less", (1, 0), xytext=(0, -34),
+        f"and {len(groups) - _GROUPS} smaller groups", (1, 0), xytext=(0, -34),
         xycoords="axes fraction", textcoords="offset points", ha="right", va="top",
         fontsize="small", color=GREY, annotation_clip=False,
     )  # fmt: skip
@@ -234,7 +223,7 @@ def stays_of(frame: Frame) -> dict[str, list[tuple[Any, Any, int | None]]]:
 
 _BEFORE = 12
 """Windows before the one that is drawn, whose skylines are drawn in grey."""
-_BETTER = {"min": "less is better", "max": "more is better"}
+_BETTER = {"min": "lower is better", "max": "higher is better"}
 
 
 def bump(
@@ -246,18 +235,19 @@ def bump(
     last: int | None = None,
     title: str | None = None,
 ) -> Axes:
-    """Ranks over time: one line per id or item, labelled where it ends.
+    """Draw ranks over time: one line per id or item, labelled where it ends.
 
-    Items of the last window have colours and labels, all others are grey; of those, the ones that
-    were first for longest are named where they were. ``top`` is the number of
-    ranks that are drawn, ``last`` the number of windows (None for all). Groups are drawn below one
-    another. ``query`` names the columns of a table; without it they are guessed from their order.
+    Items in the last window have colours and labels; all others are grey, and those that were first
+    for longest are labelled where they were. ``top`` is the number of ranks to draw and ``last``
+    the number of windows (None for all). Groups are drawn below one another. ``query`` tells the
+    columns of a table apart; without it, they are guessed from their order.
     """
     frame = frame_of(answers, query, last)
     if frame.windows and frame.at(None).spots and frame.at(None).spots[0].rank is None:
         raise QueryError("a skyline has no ranks to draw; use skyline, timeline or totals")
     many = max(1, min(_GROUPS, len(frame.groups)))
-    ax = axes_of(ax, max(3.0, 1.4 + 0.32 * min(top, deepest_rank(frame)) * many))
+    deepest = max((spot.rank or 1 for w in frame.windows for spot in w.spots), default=1)
+    ax = axes_of(ax, max(3.0, 1.4 + 0.32 * min(top, deepest) * many))
     outline(ax, title)
     groups = drawn_groups(ax, frame, frame.windows)
     if not groups:
@@ -275,8 +265,9 @@ def bump(
         coloured = [label for of, label in shown if of == group]
         order = sorted(mine, key=lambda label: label in coloured)  # colours above grey
         for label in order:
-            own = look(coloured.index(label)) if label in coloured else faded()
-            ax.plot(ends, [base + y for y in mine[label]], label=full_name(group, label), **own)
+            own = look(coloured.index(label)) if label in coloured else _FADED
+            name = f"{group} · {label}" if group else label
+            ax.plot(ends, [base + y for y in mine[label]], label=name, **own)
         places = spread([base + mine[label][-1] for label in coloured], 0.45)
         for i, (label, y) in enumerate(zip(coloured, places, strict=True)):
             end_label(ax, ends[-1], y, label, look(i)["color"])
@@ -307,10 +298,10 @@ def bars(
     end: Any = None,
     title: str | None = None,
 ) -> Axes:
-    """One window as bars, best on top, each labelled with its value.
+    """Draw one window as bars, best on top, each labelled with its value.
 
-    ``end`` chooses the window by its end; by default it is the last one that has rows. The pale end
-    of a bar is the error that an approximate count may have.
+    ``end`` chooses the window by its end; by default it is the last one with rows. The pale end of
+    a bar is the error that an approximate count may have.
     """
     frame = frame_of(answers, query, None)
     window = frame.at(end)
@@ -353,11 +344,11 @@ def totals(
     last: int | None = None,
     title: str | None = None,
 ) -> Axes:
-    """How much each item has in each window, stacked, labelled at the right end.
+    """Draw how much each item has in each window, stacked, labelled at the right end.
 
-    The ``top`` items with the most over all windows have a colour each, the rest of the answer is
-    "others shown". The answers of ``watch`` also tell the total of the window, so that for counts a
-    pale "not shown" can stand on top. For a skyline it is the number of its rows.
+    The ``top`` items with the most over all windows have a colour each; the rest of the answer is
+    "others shown". The answers of ``watch`` also have the total of the window, so for counts a
+    pale "not shown" is stacked on top. A skyline is drawn as its number of rows.
     """
     frame = frame_of(answers, query, last)
     ax = axes_of(ax)
@@ -403,11 +394,11 @@ def skyline(
     rows: Any = None,
     title: str | None = None,
 ) -> Axes:
-    """The skyline of one window in two of its columns, with the skylines before it in grey.
+    """Draw the skyline of one window in two of its columns, with earlier skylines in grey.
 
     ``x`` and ``y`` are by default the first two columns of ``prefer``. If the skyline has only
-    these two, steps show what it dominates. ``rows`` may be a table of the rows that were ranked;
-    they are drawn as small dots. ``end`` chooses the window, as for ``bars``.
+    these two, steps show what it dominates. ``rows`` may be a table of the query's input rows,
+    which are drawn as small dots. ``end`` chooses the window, as for ``bars``.
     """
     frame = frame_of(answers, query, None)
     window = frame.at(end)
@@ -463,10 +454,10 @@ def timeline(
     last: int | None = None,
     title: str | None = None,
 ) -> Axes:
-    """When each id or item was in the answer: one row per item, darker where its rank was better.
+    """Draw when each id or item was in the answer: a row each, darker where its rank was better.
 
-    The ``top`` items that were in most windows are drawn, in the order of their first appearance.
-    A bar stands from the end of the window that showed the item until the next answer.
+    The ``top`` items that were in the most windows are drawn, in the order of their first
+    appearance. A bar runs from the end of the window that showed the item until the next answer.
     """
     frame = frame_of(answers, query, last)
     stays = stays_of(frame)
@@ -495,6 +486,6 @@ def timeline(
     ax.set_yticks(range(len(names)), names)
     ax.set_ylim(len(names) - 0.4, -0.6)
     time_axis(ax, [window.end for window in frame.windows])
-    shade = "; darker is a better rank" if ranks else ""
+    shade = "; darker means a better rank" if ranks else ""
     ax.set_xlabel(f"end of the window, until the next{shade}", fontsize="small", color=GREY)
     return ax

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from skyband.errors import EngineError, QueryError, how_to_install
+from skyband.errors import QueryError
 from skyband.plot.charts import bars, bump, skyline, timeline, totals
 from skyband.plot.frames import Answers
+from skyband.plot.style import require_matplotlib
 from skyband.query import Query
 
 KINDS: dict[str, Callable[..., Any]] = {
@@ -25,22 +26,17 @@ _HEIGHTS = {"bump": 5.0, "skyline": 5.0}
 
 
 def kind_of(query: Query) -> str:
-    """The picture that suits a query: ranks over time, or the skyline itself."""
+    """Return the picture that suits a query: ranks over time, or the skyline itself."""
     return "bump" if query.ranked else "skyline"
 
 
 def check_path(path: Path) -> None:
     """Raise if no picture can be written there, before any work is done."""
     if path.suffix.lower() not in ENDINGS:
-        raise QueryError(f"{path.name} is no picture; its name must end in {', '.join(ENDINGS)}")
+        raise QueryError(f"{path.name} is not a picture; its name must end in {', '.join(ENDINGS)}")
     if not path.parent.is_dir():
         raise QueryError(f"{path}: there is no folder {path.parent}; create it first")
-    try:
-        import matplotlib as mpl  # noqa: F401
-    except ImportError as missing:
-        raise EngineError(
-            f"plots need {missing.name}, which is not installed: {how_to_install('plots')}"
-        ) from missing
+    require_matplotlib()
 
 
 def save(
@@ -52,9 +48,9 @@ def save(
     title: str | None = None,
     **settings: Any,
 ) -> None:
-    """Draw answers into a file (PNG, SVG or PDF), without a window on the screen.
+    """Draw answers into a file (PNG, SVG or PDF) without opening a window.
 
-    ``kind`` names the picture; by default it is ``bump``, or ``skyline`` if there are no ranks.
+    ``kind`` is the name of the picture: by default ``bump``, or ``skyline`` if there are no ranks.
     """
     path = Path(path)
     check_path(path)

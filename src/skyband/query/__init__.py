@@ -5,10 +5,9 @@ Imports only ``window``, ``registry`` and ``errors``; everything above may impor
 
 from __future__ import annotations
 
-from skyband.query.base import KINDS, Query
+from skyband.query.base import KINDS, Query, from_spec
 from skyband.query.frequency import HeavyHitters
 from skyband.query.fused import FusedTopK
-from skyband.query.rebuilt import from_spec
 from skyband.query.skyline import Skyline, SkylineJoin
 from skyband.query.topk import TopK
 from skyband.query.uncertain import UncertainTopK

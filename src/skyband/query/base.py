@@ -8,22 +8,26 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import MISSING, Field, dataclass, field, fields
+from datetime import date, timedelta
 from functools import partial
 from inspect import Signature, cleandoc, signature
 from types import CodeType, FunctionType, ModuleType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from skyband import registry
-from skyband.errors import QueryError, SchemaError, did_you_mean
+from skyband.errors import EngineError, QueryError, SchemaError, did_you_mean
 from skyband.query.checks import TIES, column, columns, conditions, counts, one_of, time_form
 from skyband.query.expressions import Node, conditions_of
-from skyband.query.plain_values import FUNCTION, IDENTITY, WINDOWS, is_function, name_of, plain
 from skyband.window import (
     CountWindow,
+    DecayWindow,
+    LandmarkWindow,
     SideWindows,
+    TimeWindow,
     Window,
+    parse_duration,
 )
 
 # The identity of a user's function: what it computes, not its name or its place in a file --------
@@ -187,6 +191,71 @@ def _library_name(value: Any, package: str) -> str | None:
     return None if own or place is not value else f"{module}.{name}"
 
 
+# Settings as plain JSON values, and back ---------------------------------------------------------
+
+
+WINDOWS: dict[str, Any] = {
+    "time": TimeWindow,
+    "count": CountWindow,
+    "decay": DecayWindow,
+    "landmark": LandmarkWindow,
+}
+"""Every kind of window, by its name in a serialised query."""
+_NOT_GIVEN = (("zone", None), ("revise", None))
+"""Not written, so that windows of states from before there were these are the same."""
+_SIDES = "sides"
+"""The name of a window per source in a serialised query."""
+FUNCTION = "a function of your own"
+"""The key of a function in a serialised query; its value is the function's name, for display."""
+IDENTITY = "identity"
+"""The key of a function's identity, next to its name."""
+
+
+def plain(name: str, value: Any) -> Any:
+    """A setting as plain values; raises QueryError if it has no such form."""
+    if isinstance(value, CountWindow):
+        return {"count": {"size": int(value.size), "slide": int(value.panes.slide)}}
+    for kind, window in WINDOWS.items():
+        if isinstance(value, window):
+            given = {f.name: getattr(value, f.name) for f in fields(window) if f.init}
+            return {kind: {n: plain(n, v) for n, v in given.items() if (n, v) not in _NOT_GIVEN}}
+    if isinstance(value, SideWindows):
+        return {_SIDES: {source: plain(name, window) for source, window in value.items()}}
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, (timedelta, np.timedelta64)):
+        return f"{parse_duration(value, name)} us"
+    if isinstance(value, Mapping):
+        return {str(key): plain(name, item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(name, item) for item in value]
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if hasattr(value, "item"):
+        return value.item()
+    raise QueryError(f"{name}={value!r} cannot be serialised; use plain numbers and strings")
+
+
+def window_of(spec: Mapping[str, Any]) -> Window:
+    """The window that ``plain`` wrote."""
+    ((kind, settings),) = spec.items()
+    if kind == _SIDES:
+        sides: dict[str, Any] = {source: window_of(each) for source, each in settings.items()}
+        return SideWindows(sides)
+    window: Window = WINDOWS[kind](**settings)
+    return window
+
+
+def name_of(function: Any) -> str:
+    """The name of a user's function, for display."""
+    return str(getattr(function, "__qualname__", repr(type(function))))
+
+
+def is_function(written: Any) -> bool:
+    """Whether plain values stand for a user's function."""
+    return isinstance(written, Mapping) and FUNCTION in written
+
+
 Wanted = Any
 """A value that ``where`` asks for: text, a number, a boolean, a time."""
 RESERVED = ("window_start", "window_end", "rank")
@@ -203,13 +272,13 @@ class Query:
     Args:
         window: A window, such as ``TimeWindow("10 minutes", slide="1 minute")``.
         time: Column with the event time.
-        where: Rows that count: ``"bytes > 9 and host != 'a'"``, or values by column.
-        time_format: How times are written that are text: ``"%d.%m.%Y %H:%M"``, or ``"iso"``.
-        time_unit: What numeric times count since 1970: ``"s"``, ``"ms"``, ``"us"`` or ``"ns"``.
-        algorithm: Name of the algorithm; by default the one that was fastest in measurements.
-        options: Settings that the algorithm itself defines and checks.
+        where: Which rows count: ``"bytes > 9 and host != 'a'"``, or a mapping of columns to values.
+        time_format: How times in a text column are written: ``"%d.%m.%Y %H:%M"``, or ``"iso"``.
+        time_unit: Unit of numeric times since 1970: ``"s"``, ``"ms"``, ``"us"`` or ``"ns"``.
+        algorithm: Name of the algorithm; by default the fastest for the query.
+        options: Further settings, which depend on the algorithm.
 
-    Of a mapping in ``where``, a row has one of the values in each column. Null matches nothing.
+    If ``where`` is a mapping, a row must have one of the values in each column. Null never matches.
     """
 
     kind: ClassVar[str]
@@ -230,7 +299,7 @@ class Query:
     options: Mapping[str, Any] = field(default_factory=dict)
     where: Mapping[str, Wanted | Sequence[Wanted]] | str = field(default_factory=dict)
     time_format: str | None = None
-    time_unit: str | None = None
+    time_unit: Literal["s", "ms", "us", "ns"] | None = None
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -431,7 +500,7 @@ class Query:
     def window_columns(self) -> tuple[str, ...]:
         """The columns that say of which window a row of an answer is; an answer begins with them.
 
-        Its corrections are told apart by the last one, if late rows may correct it.
+        If late rows may correct the window, the last column tells its corrections apart.
         """
         revised = self.window.revise_ticks is not None
         return (*RESERVED[:2], *([REVISION] if revised else []))
@@ -511,8 +580,8 @@ class Query:
     def fingerprint(self) -> str:
         """A digest that equal queries share in every process.
 
-        A function contributes its code, not its name; a setting that has its default nothing, so
-        that a state belongs to its query even when queries get more settings.
+        A function contributes its code, not its name. A setting at its default contributes
+        nothing, so that a state still fits its query when queries get more settings.
         """
         values = {n: v[IDENTITY] if is_function(v) else v for n, v in self.spec().items()}
         for each in fields(self):
@@ -567,3 +636,40 @@ def check_query(query: object, on_bad: str = "raise") -> None:
     if not isinstance(query, Query):
         raise QueryError(f"Skyband takes a query such as sb.TopK(...), not {query!r}")
     one_of("on_bad", on_bad, ("raise", "skip"))
+
+
+def from_spec(spec: Mapping[str, Any], **given: Any) -> Query:
+    """Rebuild a query from ``Query.spec``; ``given`` are the functions that a spec cannot hold."""
+    values = dict(spec) | given
+    for name, value in values.items():
+        if is_function(value):
+            raise EngineError(
+                f"{name}= was a function of your own ({value[FUNCTION]}), which cannot be part of "
+                f"a snapshot; give it again: Monitor.restore(blob, {name}=...)"
+            )
+    kind = KINDS[values.pop("kind")]
+    values["window"] = window_of(values.pop("window"))
+    unknown = [name for name in given if name not in spec]
+    if unknown:
+        raise EngineError(f"the snapshot's {kind.kind} has no {unknown[0]}=; leave it out")
+    query = kind(**values)
+    _check_given(query, spec, given)
+    return query
+
+
+def _check_given(query: Query, spec: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+    """Raise EngineError if a given value differs from the one in the spec."""
+    found = query.spec()
+    for name in given:
+        was, now = spec[name], found[name]
+        if not is_function(was):
+            if json.dumps(was, sort_keys=True) != json.dumps(now, sort_keys=True):
+                raise EngineError(
+                    f"the snapshot has {name}={was!r}, not {now!r}; a snapshot belongs to one "
+                    "query, so start a new Monitor for a different one"
+                )
+        elif not is_function(now) or now[IDENTITY] != was[IDENTITY]:
+            raise EngineError(
+                f"{name}= is not the snapshot's function ({was[FUNCTION]}): its code differs. Pass "
+                "the function that the snapshot was taken with, or start a new Monitor"
+            )

@@ -70,12 +70,12 @@ def conditions(value: Any) -> dict[str, tuple[Any, ...]] | str:
         try:
             parse_condition(value)
         except QueryError as problem:
-            raise QueryError(f"where is no condition: {problem}") from None
+            raise QueryError(f"where is not a condition: {problem}") from None
         return value.strip()
     if not isinstance(value, Mapping):
         raise QueryError(
-            "where must be a text such as \"bytes > 1000 and service = 'web'\", or map columns to "
-            f"a value or a list of values; got {value!r}"
+            "where must be a string such as \"bytes > 1000 and service = 'web'\", or map columns "
+            f"to a value or a list of values; got {value!r}"
         )
     found: dict[str, tuple[Any, ...]] = {}
     for name, wanted in value.items():
@@ -84,7 +84,7 @@ def conditions(value: Any) -> dict[str, tuple[Any, ...]] | str:
         values = sorted(wanted, key=repr) if isinstance(wanted, set | frozenset) else wanted
         found[name] = tuple(_plain_value(name, each) for each in (values if several else [wanted]))
         if not found[name]:
-            raise QueryError(f"where[{name!r}] has no values, so no row would count; give some")
+            raise QueryError(f"where[{name!r}] has no values, so no row would count; give one")
     return found
 
 

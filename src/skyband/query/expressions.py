@@ -129,22 +129,22 @@ def _check_condition(node: Node) -> None:
     if isinstance(node, Column):
         return
     if isinstance(node, Constant) or not node.is_condition:
-        raise QueryError("a value stands where a condition should; compare it with another value")
+        raise QueryError("a value stands in place of a condition; compare it with another value")
     for each in node.arguments:
         if node.function in _LOGIC:
             _check_condition(each)
         else:
             _check_value(each)
     if not columns_of(node):
-        raise QueryError(f"{node.function!r} stands between constants; it needs a column")
+        raise QueryError(f"{node.function!r} has only constants around it; it needs a column")
 
 
 def _check_value(node: Node, number: bool = False) -> None:
     if number and isinstance(node, Constant) and not is_number(node.value):
-        raise QueryError(f"{node.value!r} is no number to compute with")
+        raise QueryError(f"{node.value!r} is not a number, so it cannot be computed with")
     if isinstance(node, Call):
         if node.is_condition:
-            raise QueryError(f"a condition with {node.function!r} stands where a value should")
+            raise QueryError(f"a condition with {node.function!r} stands in place of a value")
         for each in node.arguments:
             _check_value(each, number=True)
 
@@ -177,7 +177,7 @@ def _columns(node: Node) -> Iterator[str]:
 class _Parser:
     def __init__(self, text: str, token: re.Pattern[str]) -> None:
         if len(text) > _LONGEST:
-            raise QueryError(f"it is longer than {_LONGEST:,} letters")
+            raise QueryError(f"it is longer than {_LONGEST:,} characters")
         self.text = text
         self.words = _WORDS if token is _CONDITION_TOKEN else ()
         self.tokens = self._tokens(token)
@@ -194,7 +194,7 @@ class _Parser:
         while at < len(text):
             token = pattern.match(text, at)
             if token is None:
-                raise QueryError(f"{text[at:].strip()[:1]!r} has no meaning there")
+                raise QueryError(f"{text[at:].strip()[:1]!r} is not allowed there")
             kind = token.lastgroup or ""
             value = token[kind]
             if kind == "name" and value.lower() in self.words:
@@ -298,7 +298,7 @@ class _Parser:
         kind, text = self._next()
         self.values += 1
         if self.values > _MOST:
-            raise QueryError(f"it has more than {_MOST} columns and numbers; compute a part before")
+            raise QueryError(f"it has more than {_MOST} columns and numbers; split it")
         if kind == "number":
             return Constant(_number(text))
         if kind == "text":
@@ -317,7 +317,7 @@ class _Parser:
 
     def _call(self, name: str) -> Node:
         if name not in FUNCTIONS:
-            raise QueryError(f"there is no function {name!r}; there are {', '.join(FUNCTIONS)}")
+            raise QueryError(f"there is no function {name!r}; choose from {', '.join(FUNCTIONS)}")
         self.at += 1
         return Call(name, self._inside(*FUNCTIONS[name]))
 
@@ -325,14 +325,14 @@ class _Parser:
         """What stands between parentheses, after the first one."""
         self.depth += 1
         if self.depth > _DEEPEST:
-            raise QueryError(f"its parentheses are nested more than {_DEEPEST} deep")
+            raise QueryError(f"its parentheses are nested more than {_DEEPEST} levels deep")
         found = [self._operation()]
         while self._skip(","):
             found.append(self._operation())
         self._expect(")", "a closing parenthesis")
         self.depth -= 1
         if not least <= len(found) <= most:
-            raise QueryError(f"{len(found)} values are in parentheses that take {most}")
+            raise QueryError(f"there are {len(found)} values in parentheses that take {most}")
         return tuple(found)
 
 

@@ -23,27 +23,27 @@ class HeavyHitters(Query):
         k: How many items to return.
         item: Column or columns whose values are counted.
         window: A window, such as ``TimeWindow("10 minutes", slide="1 minute")``.
-        weight: Column, or expression, to add up instead of counting.
+        weight: Column or expression to add up instead of counting rows.
         by: Columns that split the stream into groups, each ranked separately.
-        keep: Further columns to show, of any type: those of an item's latest row.
+        keep: Further columns to show, of any type, from the latest row of each item.
         capacity: How many items a sketch monitors (m in the paper); by default more than ``k``.
-        cells: How many counters its filter has (h); by default three for each item.
+        cells: How many counters its filter has (h); by default three per item.
         ratio: How many finer counters a cell has while a pane is counted (r); by default 4.
-        filter_bits: Bits of the filter for first occurrences (f); by default 32 for each item.
-        ties: ``"share"``: equal counts share a rank; ``"all"``: show all that tie with the k-th.
-        most: Most items of an answer with ``ties="all"``; by default 10 k.
-        proof: Whether to show if each item certainly belongs in the answer, as ``proven``.
+        filter_bits: Bits of the filter for first occurrences (f); by default 32 per item.
+        ties: ``"share"``: equal counts share a rank; ``"all"``: also show what ties with the k-th.
+        most: Largest number of items shown with ``ties="all"``; by default ten times ``k``.
+        proof: Add a column ``proven``: whether the item certainly belongs in the answer.
         aggregate: Rank by the ``"sum"``, ``"mean"``, ``"max"`` or ``"min"`` of the weights.
-        min_rows: Least number of rows of an item in the window, with ``aggregate``.
+        min_rows: With ``aggregate``: leave out items with fewer rows in the window.
         largest: Whether larger aggregates rank first.
-        against: ``"previous"``: rank by how much more there is than in the window before.
-        order: By the ``"gain"``, or by the ``"ratio"`` of both windows, with ``against``.
-        smoothing: What the ratio adds to both counts.
-        min_count: Least count of an item in the window, with ``against``.
+        against: ``"previous"``: rank by growth since the window before, of the same length.
+        order: With ``against``: rank by ``"gain"``, the difference, or by ``"ratio"``.
+        smoothing: With ``order="ratio"``: the number to add to both counts.
+        min_count: With ``against``: leave out items with a smaller count in the window.
 
-    An item is proven to belong into the answer if none that is left out can have a greater count.
-    The window before has the same length. ``aggregate`` and ``against`` are exact, over windows
-    of time. If ``most`` cuts items off, the bound ``cut`` of the answer says how many.
+    An item is proven if no item outside the answer can have a greater count. ``aggregate`` and
+    ``against`` work over windows of time only, and their answers are exact. If ``most`` cuts items
+    off, the answer's bound ``cut`` says how many.
     """
 
     kind: ClassVar[str] = "HeavyHitters"
@@ -141,7 +141,7 @@ class HeavyHitters(Query):
         self._refuse_with("aggregate")
         if self.against is not None:
             raise QueryError(
-                "aggregate= and against= do not go together; growth is that of counts or sums, so "
+                "aggregate= and against= do not go together: growth is measured in counts or sums; "
                 "leave out aggregate="
             )
 

@@ -17,7 +17,12 @@ from skyband.window import CountWindow
 
 REPEATS = ("sum", "max", "latest", "mean")
 COMBINERS = ("sum", "mean", "min", "max", "product")
-Combine = str | Mapping[str, float] | Sequence[float] | Callable[[np.ndarray], np.ndarray]
+Combine = (
+    Literal["sum", "mean", "min", "max", "product"]
+    | Mapping[str, float]
+    | Sequence[float]
+    | Callable[[np.ndarray], np.ndarray]
+)
 
 
 @contextmanager
@@ -33,27 +38,29 @@ def _understood(name: str, wanted: str, given: object) -> Iterator[None]:
 
 @dataclass(frozen=True, kw_only=True)
 class FusedTopK(Query):
-    """The ``k`` objects with the best ``combine`` of one value per stream.
+    """The best ``k`` objects by a score that combines one value per stream.
 
     Args:
         k: How many objects to return.
         id: Column that identifies an object.
         window: A window, such as ``TimeWindow("10 minutes", slide="1 minute")``.
-        value: Column with the value that a stream reports, or an expression.
+        value: Column or expression with the value that a stream reports.
         streams: Names of the streams.
-        stream: Column with the name of a row's stream; None if each stream is a source.
+        stream: Column with the name of a row's stream; leave it out if each stream is a source.
         combine: How the values become a score: a name, weights per stream, or a function.
-        bounds: Least and greatest value, for all streams or for each stream.
+        bounds: Least and greatest possible value, for all streams or for each stream.
         by: Columns that split the stream into groups, each ranked separately.
-        recurrences: Most live reports of one object in one stream, or ``"estimate"``.
+        recurrences: Largest number of live reports of an object in a stream, or ``"estimate"``.
         returns: Whether a stream may report an object more than once.
-        repeats: How several live reports count: ``"sum"``, ``"max"``, ``"latest"``, ``"mean"``.
-        parts: Whether to show the value that each stream has, in a column named after the stream.
+        repeats: What several live reports count as: ``"sum"``, ``"max"``, ``"latest"``, ``"mean"``.
+        parts: Whether to show the value from each stream, in a column named after the stream.
 
     If a stream has not reported an object, or its report has expired, the stream's lower bound is
-    used. A function for ``combine`` is monotone and goes from an array of shape (objects, streams)
-    to one score per object. With other ``repeats`` than ``"sum"`` any number of live reports is
-    allowed, unless ``recurrences`` is more than 1.
+    used. With ``repeats`` other than ``"sum"``, any number of live reports is allowed unless
+    ``recurrences`` is more than 1.
+
+    A function for ``combine`` must be monotone; it takes an array of shape (objects, streams) and
+    returns one score per object.
     """
 
     kind: ClassVar[str] = "FusedTopK"
@@ -112,8 +119,8 @@ class FusedTopK(Query):
         taken = {*RESERVED, "score", self.id, *self.by} & {*self.streams}
         if self.parts and taken:
             raise QueryError(
-                f"parts=True adds a column named after each stream, but an answer has a column "
-                f"{min(taken)!r} already; give that stream another name"
+                f"parts=True adds a column named after each stream, but an answer already has a "
+                f"column {min(taken)!r}; give that stream another name"
             )
         if self.recurrences != "estimate":
             counts(self, "recurrences")

@@ -17,7 +17,7 @@ class Skyline(Query):
     """The rows of the window that no other row dominates.
 
     Args:
-        prefer: Columns or expressions and what is better in each: ``"min"``, ``"max"``, ``"diff"``.
+        prefer: For each column or expression, ``"min"``, ``"max"`` or ``"diff"``.
         window: A window, such as ``TimeWindow("10 minutes", slide="1 minute")``.
         id: Column that identifies a row.
         by: Columns that split the stream into groups, each with a skyline of its own.
@@ -55,12 +55,13 @@ class SkylineJoin(Query):
         left: Name of the left source.
         right: Name of the right source.
         on: Column or columns to join on.
-        prefer: Columns or expressions and what is better in each: ``"min"``, ``"max"``, ``"diff"``.
-        window: A TimeWindow, or a mapping from both sides to TimeWindows that differ only in size.
+        prefer: For each column or expression, ``"min"``, ``"max"`` or ``"diff"``.
+        window: A TimeWindow, or one for each side by name; the two may differ only in size.
         layers: In how many layers lsj reuses work; by default wherever that pays off.
 
-    Two rows join if they are equal in every ``on`` column. A column that both sides have is written
-    ``side_column``. Of windows of two sizes, an answer starts where the longer one does.
+    Two rows join if they are equal in every ``on`` column. A column that both sides have is called
+    ``side_column``, such as ``trades_ts``. If the windows differ in size, an answer starts where
+    the longer one does.
     """
 
     kind: ClassVar[str] = "SkylineJoin"

@@ -34,15 +34,15 @@ class TopK(Query):
         id: Column that identifies a row.
         by: Columns that split the stream into groups, each ranked separately.
         largest: Whether larger scores rank first.
-        distinct: Show each id once: ``"best"`` with its best row, ``"latest"`` with its latest.
+        distinct: Show each id once: with its ``"best"`` row, or with its ``"latest"``.
         keep: Further columns to show, of any type.
-        epsilon: How far a score may be from the true score of its rank; with 0 it is exact.
+        epsilon: How far a score may be from the true score of its rank; 0 for exact answers.
         delta: Probability of staying within ``epsilon``.
-        ties: ``"share"``: equal scores share a rank; ``"all"``: show all that tie with the k-th.
-        most: Most rows of an answer with ``ties="all"``; by default 10 k.
+        ties: ``"share"``: equal scores share a rank; ``"all"``: also show what ties with the k-th.
+        most: Largest number of rows shown with ``ties="all"``; by default ten times ``k``.
 
-    Of rows of one id with equal times, ``distinct="latest"`` shows the better score. If ``most``
-    cuts rows off, the bound ``cut`` of the answer says how many.
+    If several rows of an id have its latest time, ``distinct="latest"`` shows the one with the best
+    score. If ``most`` cuts rows off, the answer's bound ``cut`` says how many.
 
     >>> import skyband as sb
     >>> sb.TopK(k=10, score="bytes", id="flow", time="ts", window=sb.TimeWindow("10 minutes")).k
@@ -111,7 +111,7 @@ class TopK(Query):
                 )
         if isinstance(self.window, DecayWindow) and not self.largest:
             raise QueryError(
-                "over a DecayWindow scores shrink towards 0, so the smallest cannot be ranked; "
+                "over a DecayWindow, scores shrink towards 0, so the smallest cannot be ranked; "
                 "leave out largest=False"
             )
         if self.algorithm == "pabf" and self.epsilon == 0:

@@ -15,23 +15,23 @@ SEMANTICS = ("pk-topk", "pt-k", "u-kranks", "u-topk")
 
 @dataclass(frozen=True, kw_only=True)
 class UncertainTopK(Query):
-    """The most likely top k of rows that each exist with their ``probability``.
+    """The likeliest top ``k`` among rows that each exist with some ``probability``.
 
     Args:
         k: How many rows to return.
         score: Column to rank by, or an expression such as ``"price * volume"``.
         window: A window, such as ``TimeWindow("10 minutes", slide="1 minute")``.
-        probability: Column, or expression such as ``"confidence / 100"``: whether a row exists.
+        probability: Column or expression (``"confidence / 100"``): how likely a row is to exist.
         id: Column that identifies a row.
         by: Columns that split the stream into groups, each ranked separately.
-        semantics: What is most likely: ``"pk-topk"``, ``"pt-k"``, ``"u-kranks"`` or ``"u-topk"``.
-        threshold: Least probability at which a row is returned, with ``semantics="pt-k"``.
+        semantics: What is likeliest: ``"pk-topk"``, ``"pt-k"``, ``"u-kranks"`` or ``"u-topk"``.
+        threshold: With ``semantics="pt-k"``: the least probability at which a row is returned.
         keep: Further columns to show, of any type.
         largest: Whether larger scores rank first.
 
-    ``"pk-topk"`` gives the k rows most likely to be in the top k, ``"pt-k"`` all rows whose
-    probability of being in the top k is at least ``threshold``, ``"u-kranks"`` the most likely row
-    of each rank, and ``"u-topk"`` the most likely top k as a whole.
+    ``"pk-topk"`` gives the k rows likeliest to be in the top k, ``"pt-k"`` all rows whose
+    probability of being in the top k is at least ``threshold``, ``"u-kranks"`` the likeliest row
+    for each rank, and ``"u-topk"`` the likeliest top k as a whole.
     """
 
     kind: ClassVar[str] = "UncertainTopK"

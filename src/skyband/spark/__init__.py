@@ -34,18 +34,21 @@ def rank(
     bounds: bool = False,
     total: bool = False,
 ) -> Any:
-    """Answer a query over a DataFrame, or over a mapping from stream name to DataFrame.
+    """Answer a query over Spark DataFrames; return a DataFrame of answers.
 
-    Returns a DataFrame of answers. A streaming input gives a streaming result (append mode, any
-    sink): a window's rows are emitted when the watermark reaches its end. A batch input gives a
-    batch result with the same rows as ``sb.rank``.
+    Args:
+        df_or_mapping: A DataFrame or ``files(...)``, or a mapping from stream names to those.
+        query: A query, or a board: a mapping from names to queries.
+        shards: Into how many parts to split the state; by default decided from the first rows.
+        on_bad: ``"raise"``, or ``"skip"`` to leave out and count bad rows.
+        changes: Return what entered, left or moved instead of whole answers. A list, such as
+            ``["enter", "leave"]``, gives only these, with the other columns of each row.
+        bounds: Add what each answer guarantees: columns ``exact`` and ``bounds`` (a map).
+        total: Add a last column ``total``: the rows, or the weight, of the window and group.
 
-    ``shards`` splits the query's state, ``on_bad="skip"`` leaves out bad rows, and
-    ``changes=True`` returns what entered, left or moved instead of whole tables;
-    ``changes=["enter", "leave"]`` only these, with the other columns of each row. ``bounds=True``
-    adds each answer's guarantees as columns ``exact`` (boolean) and ``bounds`` (a map from name to
-    number). ``total=True`` adds a last column ``total``: the rows, or the weight, of the window and
-    group.
+    A streaming input gives a streaming result (append mode, any sink): the rows of a window are
+    emitted when the watermark reaches its end. A batch input gives a batch result with the same
+    rows as ``sb.rank``.
 
     A board of queries is one Spark query: one read, one exchange, one state operator. Its rows have
     the columns ``query``, ``window_start``, ``window_end``, ``rank`` and ``answer`` (JSON text);
@@ -59,11 +62,11 @@ def rank(
 
 
 def sql(spark: Any, text: str, /, **dataframes: Any) -> Any:
-    """The answers of a statement as a DataFrame with the columns of SELECT, in their order.
+    """Answer an SQL statement; return a DataFrame with the columns of SELECT.
 
-    ``dataframes`` gives the table of the statement by its name: a DataFrame, streaming or not, or
-    ``files(...)``. Without it, the table or view of that name in the catalog is read. What a
-    statement may be is in docs/sql.md.
+    Pass the table that the statement reads under its name: a DataFrame, streaming or not, or
+    ``files(...)``. Otherwise the table or view of that name in Spark's catalog is read. docs/sql.md
+    says what a statement may contain.
     """
     require_packages()
     from skyband.spark.ranking import ranked_sql
@@ -72,10 +75,11 @@ def sql(spark: Any, text: str, /, **dataframes: Any) -> Any:
 
 
 def split(batch: Any, board: Board) -> dict[str, Any]:
-    """The rows of a board, as one DataFrame per query with the query's own columns and types.
+    """Split the rows of a board into one DataFrame per query, with its own columns and types.
 
-    ``batch`` is what ``rank(df, board)`` gives: a batch DataFrame, or a batch in ``foreachBatch``.
-    Persist a batch before you use several of the DataFrames, or Spark computes it for each.
+    ``batch`` is what ``rank(df, board)`` returns: a batch DataFrame, or a batch in
+    ``foreachBatch``. Persist it before you use several of the DataFrames, or Spark computes it
+    anew for each.
     """
     require_packages()
     from skyband.spark.ranking import split_board
@@ -93,23 +97,26 @@ def files(
     options: Mapping[str, Any] | None = None,
     storage: Mapping[str, Any] | None = None,
 ) -> Any:
-    """Files that the workers read by themselves; stands where a DataFrame may in ``rank``.
+    """Name files that the workers read themselves; ``rank`` takes them in place of a DataFrame.
 
-    Spark streams the names of the files and remembers which were read. The workers read the needed
-    columns with pyarrow, several times faster than through Spark's reader. ``path`` is a file, a
-    folder or a glob; ``s3:``, ``gs:``, ``hdfs:`` and ``abfss:`` work too.
+    Args:
+        spark: The Spark session.
+        path: A file, a folder or a glob; ``s3:``, ``gs:``, ``hdfs:`` and ``abfss:`` work, too.
+        files_per_batch: How many files a batch reads; by default all that there are. With it, files
+            come by modification time, so rows of a file copied out of order may be late.
+        streaming: Whether to wait for more files; ``False`` reads those that are there, as a batch.
+        format: ``"parquet"``, ``"ipc"``, ``"csv"`` or ``"json"`` (JSON lines); by default, each
+            file's extension decides.
+        schema: Columns and types as Spark writes them; by default those of the newest file.
+        options: Options of Spark's listing (``pathGlobFilter``, ...) and of CSV (``header``,
+            ``sep``, ``quote``, ``escape``, ``nullValue``).
+        storage: Settings of pyarrow's file system.
 
-    Without ``files_per_batch`` the first batch takes all files that are there. With it, files come
-    by modification time, so that rows of a file that was copied out of order may be late.
-    ``streaming=False`` reads what is there once, as a batch. ``format`` is ``"parquet"``,
-    ``"ipc"``, ``"csv"`` or ``"json"`` (JSON lines); by default each file's ending tells it.
-    ``schema`` is a list of columns as Spark writes it; by default it is taken from the newest file.
-    ``options`` are those of Spark's listing (``pathGlobFilter``, ...) and of CSV (``header``,
-    ``sep``, ``quote``, ``escape``, ``nullValue``). ``storage`` are settings of pyarrow's file
-    system.
+    Spark streams the names of the files and remembers which were read. The workers read the columns
+    that are needed with pyarrow, several times faster than Spark's reader does.
 
-    A file that cannot be read, is not complete, lacks a column or changes while it is being read is
-    a bad row: an error with its name, or with ``on_bad="skip"`` counted and left out.
+    A file that cannot be read, is incomplete, lacks a column or changes while it is read counts as
+    a bad row: an error that names it, or with ``on_bad="skip"`` counted and left out.
     """
     require_packages()
     from skyband.spark.file_source import make_files
@@ -121,9 +128,9 @@ def files(
 def session(master: str | None = None, name: str = "skyband", **settings: Any) -> Any:
     """Start a Spark session whose workers run this Python interpreter.
 
-    Missing packages or a missing Java are reported before Spark starts. ``master`` defaults to all
-    cores of this machine. ``settings`` are Spark settings with each dot written as two underscores
-    (``spark__sql__shuffle__partitions=8``).
+    If a package or Java is missing, an error says so before Spark starts. ``master`` defaults to
+    all cores of this machine. ``settings`` are Spark settings with each dot written as two
+    underscores (``spark__sql__shuffle__partitions=8``).
     """
     require_packages()
     from skyband.spark.sessions import start_session

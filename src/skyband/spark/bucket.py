@@ -29,7 +29,8 @@ import pandas as pd
 import pyarrow as pa
 
 from skyband.arrays import Ints, State
-from skyband.contract.capabilities import PaneShrinking, PartStore, ReaderFold
+from skyband.contract.accumulated import Accumulated
+from skyband.contract.capabilities import PaneShrinking, ReaderFold
 from skyband.contract.rows import Faults
 from skyband.contract.runs import Runs
 from skyband.data.group_table import GroupTable
@@ -198,8 +199,6 @@ class StoredFold:
     def keep(self, names: Collection[str]) -> None:
         """Go on with some of the queries only."""
         kept = [i for i, name in enumerate(self.names) if name in names]
-        if self.clock is not None:
-            self.clock["pending"] = [self.clock["pending"][i] for i in kept]
         self.histories = {n: own for n, own in self.histories.items() if n in names}
         self.names = [self.names[i] for i in kept]
 
@@ -338,18 +337,15 @@ class Bucket:
         return min(ends, default=None)
 
     def _next_end(self, stored: StoredFold) -> int | None:
-        clock = stored.clock or {"pending": []}
+        clock = stored.clock or {"filled": []}
         after = _NEVER if stored.answered is None else stored.answered + 1
         panes = stored.panes[:, 0]
         if self.plan.revises:  # others are stored for corrections only
             panes = panes[self._last_read(stored) >= after]
-        filled = [*stored.filled, *([panes.min()] if len(panes) else [])]
-        due = [max(int(self.panes.first_window_of(pane)), after) for pane in filled]
-        if any(each is not None for each in clock["pending"]):
-            due.append(after)
-        if not self.panes.sized and clock.get("filled"):
-            due.append(after)
-        return int(self.panes.end_of(min(due))) if due else None
+        filled = [*stored.filled, *clock["filled"][:1], *([panes.min()] if len(panes) else [])]
+        if not filled:
+            return None
+        return int(self.panes.end_of(max(int(self.panes.first_window_of(min(filled))), after)))
 
     @property
     def state_bytes(self) -> int:
@@ -373,7 +369,7 @@ class Bucket:
         elsewhere = np.array(stored.filled, np.int64)
         step = fold.begin(watermark, elsewhere if late is None else np.append(elsewhere, late))
         if fold.archive is not None and len(pieced):  # where late rows are, too
-            joined = [each for runs in fold.archive.of(pieced) for each in slices(runs)]
+            joined = list(slices(fold.archive.of(pieced)))
         parts = [None] * len(fold.readers) if step is None else fold.folded(step)
         clock = fold.clock
         stored.filled = [pane for pane in stored.filled if pane >= clock.sealed]
@@ -391,12 +387,12 @@ class Bucket:
             self._drop(stored, (panes >= before) & (panes < clock.sealed))
             for pane, runs in slices(step.mended):
                 self._write(stored, pane, runs, fold.groups)
-        if isinstance(fold.synopsis, PartStore):
+        if isinstance(fold.synopsis, Accumulated):
             self._write_parts(stored, fold, fold.synopsis)
         else:
             self._drop_expired(stored)
-            if isinstance(fold.synopsis, PaneShrinking) and not self.plan.revises:
-                self._shrink(stored, fold, fold.synopsis)
+            if isinstance(fold.state, PaneShrinking) and not self.plan.revises:
+                self._shrink(stored, fold, fold.state)
         if step is not None and any(map(len, step.windows)):
             self._answer(stored, fold, step, parts)
 
@@ -476,9 +472,9 @@ class Bucket:
         """The panes before this one that are stored in pieces, which are to be joined."""
         panes, pieces = np.unique(stored.panes[:, 0], return_counts=True)
         panes = panes[(pieces > 1) & (panes < upto)]
-        return panes[:0] if isinstance(fold.synopsis, PartStore) else panes
+        return panes[:0] if isinstance(fold.synopsis, Accumulated) else panes
 
-    def _write_parts(self, stored: StoredFold, fold: Fold, state: PartStore) -> None:
+    def _write_parts(self, stored: StoredFold, fold: Fold, state: Accumulated) -> None:
         """Write the changed parts of the state, which now holds all sealed panes."""
         self._drop(stored, stored.panes[:, 0] < fold.clock.sealed)
         if not fold.synopsis.ready:

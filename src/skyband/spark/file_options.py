@@ -45,7 +45,7 @@ def read_options(settings: Mapping[str, Any], given: bool) -> tuple[dict[str, st
             known = ", ".join([*_CSV[:6], *_LISTING.values()])
             raise QueryError(
                 f"files read by the workers have no option {name!r}; they have {known}. "
-                'For others read through Spark: reader="spark" in a job, or a DataFrame'
+                'For others, read through Spark: reader="spark" in a job, or a DataFrame'
             )
     if csv.get("inferschema", "true").lower() != "true":
         raise QueryError("give schema= instead of the option inferSchema=false")

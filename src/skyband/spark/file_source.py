@@ -54,7 +54,7 @@ class WorkerFiles(WorkerRead):
     @property
     def carried(self) -> CarriedColumns:
         """Every row says which file it came from."""
-        return CarriedColumns("not a record of the schema", {"file": FILE}, reasons=True)
+        return CarriedColumns("not a record that fits the schema", {"file": FILE}, reasons=True)
 
     def mapInArrow(self, run: Callable[[Batches], Batches], schema: str) -> Any:  # noqa: N802
         """A DataFrame of what ``run`` makes of the rows of these files, in the workers."""

@@ -126,7 +126,7 @@ def _read(form: FileForm, wanted: pa.Schema, unit: Mapping[str, Any]) -> Batches
         _check_unchanged(system, path, unit)
         if kind in ("csv", "json"):
             for table, bad, raws in _text(form, system, path, uri, wanted):
-                reason = f"not a {kind.upper()} record of the schema"
+                reason = f"not a {kind.upper()} record that fits the schema"
                 yield from _batches(table, uri, bad, raws, reason)
         else:
             for table in _columnar(system, path, kind, wanted, unit):

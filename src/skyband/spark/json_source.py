@@ -36,7 +36,7 @@ class JsonFrame(WorkerRead):
     @property
     def carried(self) -> CarriedColumns:
         """Topic, partition and offset stay beside each record."""
-        return CarriedColumns("not JSON of the schema", self.origin)
+        return CarriedColumns("not JSON that fits the schema", self.origin)
 
     def mapInArrow(self, run: Callable[[Batches], Batches], schema: str) -> Any:  # noqa: N802
         """A DataFrame of what ``run`` makes of the records, in the workers."""

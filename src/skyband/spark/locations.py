@@ -26,7 +26,7 @@ def check_scheme(path: str) -> None:
         raise EngineError(
             f"{path!r}: workers read {', '.join(f'{name}:' for name in SCHEMES)} themselves, but "
             f'not {scheme}:; read it through Spark: reader="spark" in a job, or a DataFrame of '
-            "spark.readStream or spark.read in place of files(...)"
+            "spark.readStream or spark.read instead of files(...)"
         )
 
 

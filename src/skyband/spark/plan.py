@@ -22,7 +22,7 @@ import pyarrow as pa
 from skyband import registry
 from skyband.answers.changes import Kinds, changes_schema
 from skyband.answers.tables import Shape, answer_schema
-from skyband.contract.capabilities import PaneComparing, RowKeeping
+from skyband.contract.capabilities import Preparation
 from skyband.data.group_table import GroupTable
 from skyband.data.time_axis import window_value
 from skyband.engine.clock import Clock, TimeClock, clock_for
@@ -298,14 +298,12 @@ class BoardPlan:
         first.register()
         served = widest(queries)
         intake = Intake(served, make_synopsis(served, queries))
-        if isinstance(intake.synopsis, RowKeeping):
-            intake.synopsis.keep_no_rows()
+        if isinstance(intake.synopsis, Preparation):
+            intake.synopsis.prepare(stored=True, late=first.streaming)
         if first.streaming:
             assert intake.limits is not None
             spark = TimeLimits(0, (_LAST_MS + 1) * first.tick_ms - 1, _EARLY, _FAR)
             intake.limits = spark.within(intake.limits)
-            if isinstance(intake.synopsis, PaneComparing):
-                intake.synopsis.foresee_late_rows()
         intake.limit(first.limits, time.time())
         for source, schema in first.schemas.items():
             intake.bind(source, schema)

@@ -226,7 +226,7 @@ def _check_alike(queries: Mapping[str, Query], sources: list[Any]) -> None:
             if time != wanted:
                 times = f"time={time[0]!r} and query {first!r} has time={wanted[0]!r}"
                 if time[0] == wanted[0]:
-                    times = f"another time_format or time_unit than query {first!r}"
+                    times = f"a different time_format or time_unit from query {first!r}"
                 raise EngineError(
                     f"query {name!r} has {times}: on Spark all queries of a board read one time "
                     "column per source, because a Spark query has one watermark; rank this query "
@@ -317,7 +317,7 @@ def split_board(batch: Any, queries: Board) -> dict[str, Any]:
     for name in board_of(queries):
         if name not in texts:
             raise SchemaError(
-                f"the column answer does not tell the types of query {name!r}; give rows of "
+                f"the column answer does not have the types of query {name!r}; give rows of "
                 "skyband.spark.rank(df, board) with all their columns, and the same board"
             )
         schema = schema_from_text(texts[name])

@@ -1,4 +1,4 @@
-"""``sb.sql``: rankings that are asked in SQL.
+"""``sb.sql``: rankings written in SQL.
 
     sb.sql(text, flows=table)    # what sb.rank returns, with the columns of SELECT
     sb.sql.query(text)           # the query that a statement becomes
@@ -27,11 +27,11 @@ __all__ = ["answered", "bound", "query", "sql"]
 
 
 def sql(text: str, /, **sources: Any) -> pa.Table:
-    '''The answers of a statement over a finite source, with the columns of SELECT in their order.
+    '''Answer an SQL statement over a finite source; return a table with the columns of SELECT.
 
-    ``sources`` gives the table of the statement by its name: anything that ``sb.rank`` takes.
-    What a statement may be is in docs/sql.md; anything else raises QueryError, which says where in
-    the text and what is possible.
+    Pass the table that the statement reads under its name: anything that ``sb.rank`` takes.
+    docs/sql.md says what a statement may contain; anything else raises QueryError, which says where
+    it stands and what is allowed.
 
     >>> import pyarrow as pa, skyband as sb
     >>> flows = pa.table({"ts": [1, 2, 12], "host": ["a", "b", "b"], "bytes": [5, 9, 2]})
@@ -49,7 +49,7 @@ def sql(text: str, /, **sources: Any) -> pa.Table:
 
 
 def query(text: str, /, **sources: Any) -> Query:
-    """The query that a statement becomes; of a given table, ``SELECT *`` keeps all columns."""
+    """Return the query of a statement; if its table is passed, ``SELECT *`` keeps all columns."""
     from skyband.sql.statement import read_statement
 
     return bound(text, sources)[0].query if sources else read_statement(text).query
@@ -64,7 +64,7 @@ def bound(text: str, sources: Mapping[str, Any]) -> tuple[Statement, Any]:
 
     name = read_statement(text).table
     if list(sources) != [name]:
-        raise SchemaError(f"the statement reads one table, {name!r}: give {name}=...")
+        raise SchemaError(f"the statement reads the table {name!r}; give {name}=..., and no other")
     source = sources[name]
     batches = batches_of(source)
     first = next(batches, None)

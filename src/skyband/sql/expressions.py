@@ -17,7 +17,7 @@ _SIGNS = {
 }  # fmt: skip
 _FUNCTIONS = {"Abs": "abs", "Ln": "log", "Sqrt": "sqrt"}
 _POSSIBLE = (
-    "possible are columns, numbers, texts (also for times), + - * /, ABS, SQRT and LN (the natural "
+    "allowed are columns, numbers, strings (also for times), + - * /, ABS, SQRT, LN (the natural "
     "logarithm), and in a condition = <> < <= > >=, BETWEEN, IN, IS NULL, AND, OR and NOT"
 )
 
@@ -54,7 +54,7 @@ class Translator:
             return self.scope(node)
         found = self._checked(node, parse)
         if not columns_of(parse(found)):
-            raise self.text.problem(node, "a constant ranks nothing; name a column")
+            raise self.text.problem(node, "a constant cannot rank rows; name a column")
         return Scalar(found)
 
     def condition(self, node: Any) -> str:
@@ -94,4 +94,4 @@ class Translator:
             listed = ", ".join(map(self._written, node.expressions))
             return f"{self._written(node.this)} in ({listed})"
         name = node.this if kind == "Anonymous" else kind.upper()
-        raise self.text.problem(node, f"{name} cannot stand here; {_POSSIBLE}")
+        raise self.text.problem(node, f"{name} is not supported here; {_POSSIBLE}")

@@ -22,9 +22,9 @@ _WINDOWS = {  # the arguments of each, in their order
 _CALLS = "HOP(TABLE t, DESCRIPTOR(ts), slide, size), TUMBLE(..., size) or LANDMARK(..., slide)"
 _RANKING = "QUALIFY ROW_NUMBER() OVER (PARTITION BY ... ORDER BY ... DESC) <= 10"
 _CLAUSES = {
-    "limit": "say how many rows per window in the ranking: ... <= 10",
-    "order": "answers come by window_end, groups and rank",
-    "having": "rank all groups, and filter the answers",
+    "limit": "say in the ranking how many rows per window to show: ... <= 10",
+    "order": "answers are ordered by window_end, groups and rank",
+    "having": "rank all groups, and filter the answers afterwards",
     "joins": "a ranking reads one table; for a skyline of two, use sb.SkylineJoin",
 }
 
@@ -97,7 +97,7 @@ class _Reader:
     def statement(self) -> Statement:
         node = self.text.statement
         if type(node).__name__ != "Select":
-            raise self.problem(node, f"only SELECT is possible, with {_RANKING}")
+            raise self.problem(node, f"only SELECT is supported, with {_RANKING}")
         relation = self._select(node)
         if self.text.skyline:
             return self._skyline(relation)
@@ -113,13 +113,13 @@ class _Reader:
             part = value[0] if isinstance(value, list) else value
             where = word if word in self.text.keywords else part if hasattr(part, "walk") else node
             hint = _CLAUSES.get(name, "leave it out")
-            raise self.problem(where, f"{word} is not possible here; {hint}")
+            raise self.problem(where, f"{word} is not supported here; {hint}")
 
     def _select(self, node: Any) -> Relation:
         self._only(node, "expressions", "from_", "where", "group", "qualify")
         table, where, group, qualify = map(node.args.get, ("from_", "where", "group", "qualify"))
         if table is None or not node.expressions:
-            raise self.problem(node, f"give columns, and after FROM a table or {_CALLS}")
+            raise self.problem(node, f"give columns and, after FROM, a table or {_CALLS}")
         below = self._from(table.this)
         if where is not None:
             below = self._where(where.this, below)
@@ -156,7 +156,7 @@ class _Reader:
         columns: dict[str, Meaning] = {name: Scalar(name, name) for name in self.known or ()}
         found = Relation(table, time, window, columns, open=self.known is None, names=(table,))
         if not columns.keys().isdisjoint(found.edges):
-            raise self.problem("FROM", "the table has columns window_start and window_end already")
+            raise self.problem("FROM", "the table already has columns window_start and window_end")
         return replace(found, columns=columns | {name: name for name in found.edges})
 
     def _where(self, node: Any, below: Relation) -> Relation:
@@ -164,14 +164,14 @@ class _Reader:
             self.k = self._rank_condition(node, below)
             return below
         if self.ranking is not None or below.items is not None:
-            raise self.problem(node, "conditions stand in the WHERE before GROUP BY and ranking")
+            raise self.problem(node, "put conditions into the WHERE before GROUP BY and ranking")
         condition = self._translator(below).condition(node)
         return replace(below, where=(*below.where, condition))
 
     def _group(self, node: Any, below: Relation) -> Relation:
         self._only(node, "expressions")
         if below.items is not None or self.ranking is not None:
-            raise self.problem(node, "only one GROUP BY is possible, before the ranking")
+            raise self.problem(node, "only one GROUP BY is supported, before the ranking")
         items = self._keys(node, node.expressions, below, "GROUP BY")
         columns: dict[str, Meaning] = {name: name for name in below.edges}
         columns |= {each.name: self._column(each, below) for each in node.expressions}
@@ -224,7 +224,7 @@ class _Reader:
         def scope(node: Any) -> Scalar:
             found = self._column(node, below)
             if not isinstance(found, Scalar):
-                raise self.problem(node, f"{node.name!r} is no value of a row of the table")
+                raise self.problem(node, f"{node.name!r} is not a column of the table")
             return found
 
         return Translator(self.text, scope)
@@ -255,7 +255,7 @@ class _Reader:
         if function not in ("RowNumber", "Rank") or any(node.this.args.values()):
             raise self.problem(node, "rank by ROW_NUMBER() or RANK()")
         if self.ranking is not None or order is None:
-            raise self.problem(node, "one ranking is possible, and it needs ORDER BY")
+            raise self.problem(node, "only one ranking is supported, and it needs ORDER BY")
         groups = self._keys(node, node.args.get("partition_by") or [], below, "PARTITION BY")
         if "NULLS" in self.text.keywords:
             raise self.problem("NULLS", "a null has no rank; add WHERE column IS NOT NULL")
@@ -278,10 +278,10 @@ class _Reader:
             kind, sides = {"GTE": "LTE", "GT": "LT", "EQ": "EQ"}.get(kind, ""), sides[::-1]
         k = _number(sides[1]) - (kind == "LT")
         if kind not in ("LTE", "LT", "EQ") or k < 1 or (kind == "EQ" and k > 1):
-            message = "a rank alone stands here, such as rownum <= 10; put others into WHERE before"
+            message = "compare the rank alone, as in rownum <= 10; put the rest into WHERE before"
             raise self.problem(node, message)
         if not isinstance(self._meaning(sides[0], below), Numbering):
-            raise self.problem(node, f"this is no rank; write {_RANKING}")
+            raise self.problem(node, f"this is not a rank; write {_RANKING}")
         return k
 
     def _window(self, node: Any) -> Relation:
@@ -319,7 +319,7 @@ class _Reader:
     def _name(self, node: Any) -> str:
         if (type(node).__name__ == "Column" and not node.table) or node.is_string:
             return str(node.name)
-        raise self.problem(node, f"a name should stand here; use {_CALLS}")
+        raise self.problem(node, f"a name is expected here; use {_CALLS}")
 
     def _duration(self, node: Any) -> str | int:
         if _number(node) >= 0:
@@ -342,7 +342,7 @@ class _Reader:
             return self._made(relation, TopK, settings, value)
         items = tuple(name for name in relation.items or () if name not in ranking.groups)
         if not items:
-            raise self.problem("PARTITION", "GROUP BY needs a column more than PARTITION BY")
+            raise self.problem("PARTITION", "GROUP BY needs one more column than PARTITION BY")
         settings |= {"item": items[0] if len(items) == 1 else items, "weight": of and of.text}
         if relation.time == WHOLE and value.of:  # one window of time has all rows, too
             relation = replace(relation, window=TimeWindow(1))
@@ -350,12 +350,12 @@ class _Reader:
         if value.function != "count" and not (landmark and value.function == "sum"):
             settings |= {"aggregate": value.function, "largest": ranking.largest}
         elif not ranking.largest:
-            raise self.problem("ORDER", "the fewest cannot be ranked; write DESC")
+            raise self.problem("ORDER", "the smallest counts cannot be ranked; write DESC")
         return self._made(relation, HeavyHitters, settings, value)
 
     def _skyline(self, relation: Relation) -> Statement:
         if relation.items is not None or self.ranking is not None:
-            raise self.problem("SKYLINE", "a skyline is of rows that are not ranked")
+            raise self.problem("SKYLINE", "a skyline takes no ranking and no GROUP BY")
         base = self._base(relation.table, relation.time, relation.window)
         scope = self._translator(replace(base, names=relation.names))
         prefer = {scope.scalar(node).text: wish for node, wish in self.text.skyline}
@@ -381,7 +381,7 @@ class _Reader:
                 raise self.problem(name, "rows are not ranked by this; select its columns")
             return each.text
         if each != value and each.of is not None:
-            raise self.problem(name, "rows are not ranked by this; COUNT(*) may stand beside")
+            raise self.problem(name, "rows are not ranked by this; only COUNT(*) may be added")
         return "value" if each.of and getattr(query, "aggregate", None) else "count"
 
 

@@ -15,7 +15,7 @@ class SqlText:
     def __init__(self, text: str) -> None:
         """Raises QueryError for what is no statement, or several."""
         if not isinstance(text, str):
-            raise QueryError(f"a statement is a text such as 'SELECT ...', not {text!r}")
+            raise QueryError(f"a statement is a string such as 'SELECT ...', not {text!r}")
         self.text = text
         glot, self.dialect = _sqlglot()
         try:
@@ -31,7 +31,7 @@ class SqlText:
             message = re.sub(r"( for| but got)? <.*", "", str(where.get("description", problem)))
             raise self.problem(token, message.rstrip(".")) from None
         except glot.errors.TokenError as problem:
-            raise QueryError(f"SQL: a text or a name has no end: {problem}") from None
+            raise QueryError(f"SQL: a string or a name has no end: {problem}") from None
         if len(found) != 1:
             raise QueryError(f"give one SELECT statement, not {len(found) or 'an empty text'}")
         self.statement, self.words = found[0], words

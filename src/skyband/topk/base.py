@@ -112,8 +112,8 @@ class TopKSynopsis(Synopsis[TopK]):
         columns |= {f"shown:{name}": rows.take(name, positions) for name in self._payload}
         return rows.runs({"rows": self._settled(Part(offsets, columns))})
 
-    def foresee_late_rows(self) -> None:
-        self.pruner = None
+    def prepare(self, stored: bool = False, late: bool = False, positions: bool = False) -> None:
+        self.pruner = None if late else self.pruner
 
     def _select(self, rows: Rows, score: Array, tie: Ints) -> tuple[Ints, Ints]:
         """Positions of each run's best k rows and of rows tied with the k-th; their offsets."""

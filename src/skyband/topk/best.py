@@ -109,9 +109,10 @@ class SkybandDistinct(DistinctTopK):
         self.everyone: AllIds | None = None
         """The best row of every id of each live pane, if positions are asked for."""
 
-    def track_positions(self) -> None:
-        self.limit = ALL
-        self.everyone = AllIds()
+    def prepare(self, stored: bool = False, late: bool = False, positions: bool = False) -> None:
+        super().prepare(stored, late, positions)
+        if positions:
+            self.limit, self.everyone = ALL, AllIds()
 
     def start(self) -> None:
         self.payload = self._new_payload()

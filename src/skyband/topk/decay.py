@@ -127,13 +127,13 @@ class DecayedRows(Accumulated, TopKSynopsis):
 
     # Forgetting -------------------------------------------------------------------------------
 
-    def _take(self, panes: Runs) -> None:
+    def push(self, panes: Runs) -> None:
         edges = [0, *(np.flatnonzero(np.diff(panes.stamp)) + 1).tolist(), len(panes)]
         for low, high in pairwise(edges):
             pane = panes.slice(low, high)
             if self.kept is not None and len(pane):
                 self.kept = self._remembered(self.kept, int(pane.stamp[0]))
-            super()._take(pane)
+            super().push(pane)
 
     def read(self, kept: Runs, end: int) -> Runs:
         return super().read(self._remembered(kept, end), end)

@@ -40,8 +40,9 @@ class TiedIds(DistinctTopK):
         super().__init__(query)
         self.live = AllIds()
 
-    def track_positions(self) -> None:
-        self.limit = ALL
+    def prepare(self, stored: bool = False, late: bool = False, positions: bool = False) -> None:
+        super().prepare(stored, late, positions)
+        self.limit = ALL if positions else self.limit
 
     def _rule(self, key: Ints, tie: Ints) -> tuple[Ints, Ints]:
         return (tie, key) if self.query.distinct == "latest" else (key, tie)

@@ -128,17 +128,17 @@ class Checkpoint:
         if not self.world.exists(mark):
             self._write()
             return
-        found = parsed(mark, self.world.read(mark))
-        if isinstance(found, dict) and not found.get("claimed", True):
+        record = parsed(mark, self.world.read(mark))
+        if isinstance(record, dict) and not record.get("claimed", True):
             self.world.clear(self.folder, _MARK)  # left by a first start that failed
             self._write()
             return
-        self._check_identity(found)
-        self.run, self.claimed = str(found["run"]), True
-        self.known = list(found["queries"])
-        self.outdated = found["queries"] != self.identity["queries"]
-        if any(found.get(name) != self.identity[name] for name in ("columns", "sources")):
-            self._write(found["queries"])
+        self._check_identity(record)
+        self.run, self.claimed = str(record["run"]), True
+        self.known = list(record["queries"])
+        self.outdated = record["queries"] != self.identity["queries"]
+        if any(record.get(name) != self.identity[name] for name in ("columns", "sources")):
+            self._write(record["queries"])
 
     def _write(self, queries: Mapping[str, str] | None = None) -> None:
         record = {"run": self.run, "claimed": self.claimed, **self.identity}
@@ -163,8 +163,8 @@ class Checkpoint:
         if changed:
             raise EngineError(
                 f"the checkpoint {str(self.folder)!r} belongs to other queries: "
-                f"{', '.join(changed)} changed since; give a query that changed another name, or "
-                "the job a new folder: it then reads its source from the start"
+                f"{', '.join(changed)} changed since; give each query that changed a new name, or "
+                "the job a new folder, and it reads its source from the start"
             )
         if not shared:
             raise EngineError(
@@ -241,7 +241,7 @@ class Checkpoint:
         except Exception as problem:
             raise EngineError(
                 f"{path} is damaged ({problem}); restore the checkpoint from a copy, or start from "
-                "a new folder: the job then reads its source from the start"
+                "a new folder, and the job reads its source from the start"
             ) from problem
 
     def _path(self, first: int) -> Path:

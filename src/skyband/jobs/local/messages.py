@@ -25,10 +25,10 @@ from skyband.jobs.world import MACHINE, World
 _UNREACHABLE = "Kafka cannot be reached"
 _UNREADABLE = "Kafka cannot be read"
 _REMOVED = (
-    "the records at the next offset are no longer there: they were removed, or the topic was made "
-    "anew; give the job a new checkpoint, or set auto.offset.reset in its options to go on"
+    "the records at the next offset are no longer there: they were removed, or the topic was "
+    "recreated; give the job a new checkpoint, or set auto.offset.reset in its options to continue"
 )
-_REFUSED = "Kafka's client refuses its options"
+_REFUSED = "Kafka's client rejects its options"
 _STEP = 1 << 9
 """Records that are taken at a time. Their objects are gone before Python looks for garbage, and
 their memory is used again at once: a whole batch at a time takes three times as long."""
@@ -76,21 +76,6 @@ class Records:
             np.concatenate([np.zeros(0, np.int64), *(part.offset for part in parts)]),
             full,
         )
-
-
-def binary(values: Sequence[bytes | None]) -> pa.Array:
-    """Values as an array; several times as fast as ``pa.array`` unless there are nulls."""
-    try:
-        lengths = np.fromiter(map(len, values), np.int64, len(values))  # type: ignore[arg-type]
-    except TypeError:
-        return pa.array(values, pa.binary())
-    ends = np.cumsum(lengths)
-    if len(values) == 0 or ends[-1] > np.iinfo(np.int32).max:
-        return pa.array(values, pa.binary())
-    offsets = np.zeros(len(values) + 1, np.int32)
-    offsets[1:] = ends
-    text = pa.py_buffer(b"".join(values))  # type: ignore[arg-type]
-    return pa.Array.from_buffers(pa.binary(), len(values), [None, pa.py_buffer(offsets), text])
 
 
 Origin: TypeAlias = Callable[[], dict[str, pa.Array]]
@@ -162,7 +147,7 @@ class _Messages(LocalSource):
         whole = origin()
         self._origin = lambda: {name: column.filter(good) for name, column in whole.items()}
         beside = {name: column.take(wrong) for name, column in whole.items()}
-        carried = CarriedColumns("not JSON of the schema", {name: name for name in beside})
+        carried = CarriedColumns("not JSON that fits the schema", {name: name for name in beside})
         self._unread = unread(self.name, carried, pa.table({RAW: raw.take(wrong), **beside}))
         return self.chosen.of(pa.Table.from_batches([read]).filter(good))
 
@@ -203,9 +188,11 @@ class KafkaSource(_Messages):
     def take(self, place: Place, last: bool) -> tuple[pa.Table, Place] | None:
         """The records that are there, at most ``rows_per_batch``."""
         begin = self._begin() if place is None else dict(place)
-        ends = self._ends(begin) if last else None
-        if ends is not None and all(begin[part] >= ends[part] for part in begin):
-            return None
+        ends: Mapping[str, int] | None = None
+        if last:  # what came after the job began is left to the next run
+            ends = self._known = self._known or self.ends(begin)
+            if all(begin[part] >= ends[part] for part in begin):
+                return None
         if self._at != begin:
             self._assign(begin)
         until = self._world.monotonic() + _SECONDS
@@ -214,8 +201,8 @@ class KafkaSource(_Messages):
         while ends is not None and not len(records) and not self._is_at(ends):
             if self._world.monotonic() > until:
                 raise EngineError(
-                    f"{self.where} Kafka sent nothing of {self.topic!r} for {_SECONDS:.0f} s, but "
-                    f"has records up to {ends}; see whether its brokers are alive"
+                    f"{self.where} Kafka sent nothing from {self.topic!r} for {_SECONDS:.0f} s, "
+                    f"but has records up to {ends}; check that its brokers are alive"
                 )
             records = self._records(ends)
         if not len(records):
@@ -294,12 +281,6 @@ class KafkaSource(_Messages):
         """The offset after the last one of each partition, now."""
         return self._edges(list(begin))[1]
 
-    def _ends(self, begin: Mapping[str, int]) -> dict[str, int]:
-        """The same when the job began: what comes later is left to the next run."""
-        if not self._known:
-            self._known = self.ends(begin)
-        return self._known
-
     def _edges(self, parts: Sequence[str]) -> tuple[dict[str, int], dict[str, int]]:
         """The first offset of each partition, and the one after its last."""
         with self._named(_UNREACHABLE):
@@ -362,7 +343,7 @@ class KafkaSource(_Messages):
             if message.error() is not None:
                 self._note(message, message.error())
         return Records(
-            binary([message.value() for message in good]),
+            pa.array([message.value() for message in good], pa.binary()),
             np.array([message.partition() for message in good], np.int32),
             np.array([message.offset() for message in good], np.int64),
         )
@@ -414,7 +395,7 @@ class SocketSource(_Messages):
         lines = self._lines()
         if not lines:
             return None
-        return self._table(binary(lines), dict), place + len(lines)
+        return self._table(pa.array(lines, pa.binary()), dict), place + len(lines)
 
     def close(self) -> None:
         """Close the connection."""

@@ -1,7 +1,7 @@
 // The board: one card per query, drawn with plain DOM and SVG.
 //
-// Answers come from /api/answers once and from /api/events ever after. What is shown is either the
-// newest of them or, after a step back, those of one moment.
+// Answers come from /api/answers once and from /api/events ever after. What is shown is the
+// newest of them or, after a step back, those of one time.
 
 const $ = (id) => document.getElementById(id);
 const SVG = document.querySelector("svg").namespaceURI;
@@ -178,7 +178,7 @@ function promise(answer, rows, { value, units }) {
   const said = Object.entries(bounds).map(([name, bound]) => `within ${name.replaceAll("_", " ")} ${number(bound)}`);
   if (rows.length && !said.length && !others && rows[0].row.error !== undefined && errors.every((error, i) => error <= sizes[i] * 1e-6)) return ["exact", "exact to 6 digits"];
   if (Math.max(...errors) > 0) said.unshift(`within ${number(Math.max(...errors), false, unit)}`);
-  if (others) said.push(`one that is not shown may have ${number(mu, false, unit)}`);
+  if (others) said.push(`an item not shown may have ${number(mu, false, unit)}`);
   return ["about", said.join(", ") || "approximate"];
 }
 
@@ -227,7 +227,7 @@ class Card {
     else {
       this.list.className = "hidden";
       put(this.chart, "role", "group");
-      put(this.chart, "aria-label", `${query.title}, drawn`);
+      put(this.chart, "aria-label", `Chart of ${query.title}`);
     }
     find(".copy").onclick = (event) => copy(this.csv(), event.target);
     find(".download").onclick = () => this.download();
@@ -348,7 +348,7 @@ class Card {
   }
 
   fast(now) {
-    // Whether answers come faster than one can read them. Then charts, and cards out of sight, wait.
+    // Whether answers come faster than one can read. Then charts and cards out of sight wait.
     return this.arrivals.length > FAST && now - this.arrivals[0] < 1000;
   }
 
@@ -380,7 +380,7 @@ class Card {
   }
 
   groups() {
-    // The largest first: by the sum of their rows, or by their newest total.
+    // The largest first: by the rows that the answer shows, or by their newest total.
     const found = new Map(), alone = this.counted, { spec } = this.query;
     for (const answer of alone ? this.answers : this.upto().slice(-1)) for (const row of answer.rows) {
       const group = Object.fromEntries(this.query.by.map((name) => [name, row[name]])), key = JSON.stringify(group);
@@ -437,7 +437,7 @@ class Card {
     this.shownGroup = group;
     const rows = answer ? this.shownRows(answer) : [];
     this.empty.hidden = rows.length > 0;
-    if (!rows.length) write(this.empty, answer ? `No rows ${this.group ? `of ${group} ` : ""}in this window.` : view.end === null ? "No answer yet: the first window has not ended." : "Nothing is kept of this moment.");
+    if (!rows.length) write(this.empty, answer ? `No rows ${this.group ? `of ${group} ` : ""}in this window.` : view.end === null ? "No answer yet: the first window has not ended." : "No answer is kept for this time.");
     if (!answer) { this.wipe(); return; }
     if (anew) {
       this.drawnAt = now;
@@ -472,7 +472,7 @@ class Card {
     const groups = this.groups();
     this.group ??= groups[0]?.group;
     const unit = this.query.units.count || (this.query.total_of === "rows" || !this.query.spec.item ? "rows" : "");
-    const texts = groups.slice(0, 500).map(({ name, size }) => `${name} · ${number(size, false, unit)}`);
+    const texts = groups.slice(0, 500).map(({ name, size }) => `${name} · ${number(size, false, size === 1 && unit === "rows" ? "row" : unit)}${this.counted ? "" : " shown"}`);
     if (texts.join() !== this.listed) this.choices.replaceChildren(...texts.map((text, i) => make("option", { value: groups[i].name, label: text })));
     this.listed = texts.join();
     if (document.activeElement !== this.input) this.input.value = this.group ? label(this.group) : "";
@@ -514,7 +514,7 @@ class Card {
   }
 
   ranking(rows, answer, jump) {
-    // A line stays where it is, and what is new is written into it. It glides from where that was before.
+    // A line stays and takes new text; it glides from where that text was before.
     const { query, lines } = this;
     const value = (row) => Number(query.value ? row[query.value] : 0);
     const most = Math.max(...rows.map(({ row }) => Math.abs(value(row))).filter(Number.isFinite), 1e-12);
@@ -851,7 +851,7 @@ class Card {
 
 const label = (group) => Object.values(group).map(String).join(" · ");
 
-// Only what is different is written: what the browser is not told, it need not draw.
+// Only what differs is written, so that the browser draws no more.
 function write(element, text) {
   const node = element.firstChild;
   if (!node) element.append(text);
@@ -940,7 +940,7 @@ function arrange() {
 
 // Drawing all, once per frame ---
 
-// Nobody reads more than a few rankings a second. Where a picture takes long, the next one waits longer.
+// A few rankings a second are enough to read. After a slow picture, the next one waits longer.
 let waiting = false, drawn = 0, cost = 0, charts = 0;
 const painted = new MessageChannel();
 painted.port1.onmessage = () => { cost = Math.min(200, performance.now() - drawn); };
@@ -1082,7 +1082,7 @@ function tellStatus() {
     if (line.children[i].lastChild.data !== ` ${what}`) line.children[i].lastChild.data = ` ${what}`;
   });
   // Without a connection nothing else is known.
-  const wrong = view.connected ? status.trouble : [`the connection is lost since ${format(view.zone || undefined, { timeStyle: "medium" }).format(view.heard)}; trying again`];
+  const wrong = view.connected ? status.trouble : [`the connection was lost at ${format(view.zone || undefined, { timeStyle: "medium" }).format(view.heard)}; trying again`];
   write($("trouble"), wrong.map((each) => each[0].toUpperCase() + each.slice(1)).join(" · "));
   $("trouble").hidden = !wrong.length;
   line.classList.toggle("old", !view.connected);
@@ -1171,7 +1171,7 @@ function login() {
   $("login-form").onsubmit = async (event) => {
     event.preventDefault();
     const reply = await fetch("/api/session", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ token: $("token").value }) });
-    if (reply.ok) { $("login").close(); start(); } else $("login-problem").textContent = "This is not the token.";
+    if (reply.ok) { $("login").close(); start(); } else $("login-problem").textContent = "Wrong token.";
   };
 }
 
