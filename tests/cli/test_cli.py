@@ -290,7 +290,7 @@ class TestSources:
             assert "is fine" in good("check", job)
             return
         if through == "standard input":
-            monkeypatch.setattr(stdin, "_Arriving", lambda _: io.BytesIO(text.encode()))
+            monkeypatch.setattr(stdin, "_arriving", lambda: io.BytesIO(text.encode()))
             monkeypatch.setattr("sys.stdin", io.StringIO())
         rows = good("topk", "-" if through == "standard input" else file, *words).splitlines()
         assert [json.loads(row)["Station"] for row in rows] == ["B", "C"]

@@ -81,22 +81,22 @@ class TestStandardInput:
             (table,) = stdin_batches(source)
             assert (table.column_names, table.num_rows) == (["a", "b"], 0)
 
-    def test_what_arrives_is_read_ahead(self) -> None:
+    def test_what_has_arrived_is_read(self) -> None:
         import os
 
-        from skyband.cli.stdin import _Arriving, _Rest
+        from skyband.cli.stdin import _next, _Rest
 
         out, into = os.pipe()
-        arriving = _Arriving(out)
+        arriving: Any = io.FileIO(out, closefd=False)
         os.write(into, b"ab")
-        assert arriving.read1() == b"ab"
+        assert _next(arriving) == b"ab"
         for piece in (b"cdef", b"gh"):
             os.write(into, piece)
-        rest: Any = _Rest(b"", arriving)  # type: ignore[arg-type]
+        rest: Any = _Rest(b"", arriving)
         assert rest.read(3) == b"cde"
         os.close(into)
         assert rest.read(-1) == b"fgh"
-        assert arriving.read1() == b""
+        assert _next(arriving) == b""
         os.close(out)
 
     def test_an_arrow_stream(self) -> None:

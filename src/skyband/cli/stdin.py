@@ -1,21 +1,20 @@
 """Standard input as a source: CSV with a header, JSON lines or an Arrow stream.
 
 Rows are passed on as soon as their lines are complete, so that a query over ``tail -f`` answers
-while the file grows. Another thread reads what arrives, at most 16 MB ahead, so that a query that
-is busy takes more lines at once. The types of the columns are inferred from the first lines; of
+while the file grows. A pipe is made to hold a megabyte, so that a query that is busy takes more
+lines at once. The types of the columns are inferred from the first lines; of
 later lines, only the columns needed are parsed.
 """
 
 from __future__ import annotations
 
 import io
-import os
 import sys
-import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any, BinaryIO, cast
+from typing import BinaryIO, cast
 
 import pyarrow as pa
 
@@ -24,10 +23,8 @@ from skyband.embedded.text_files import projection, read_csv, read_json, sound
 from skyband.errors import SchemaError
 
 STDIN = "-"
-_AT_ONCE = 1 << 22
+_AT_ONCE, _PIPE = 1 << 22, 1 << 20
 _ARROW = b"\xff\xff\xff\xff"
-
-_AHEAD = 4 * _AT_ONCE
 
 Parse = Callable[..., pa.Table]
 """From text, the schema of earlier text and the names of the columns needed, to a table."""
@@ -48,7 +45,7 @@ def stdin_batches(
     stream: BinaryIO | None = None, reading: ReadSettings | None = None
 ) -> Iterator[pa.Table]:
     """Read standard input as tables."""
-    source = cast(BinaryIO, _Arriving(0)) if stream is None else stream
+    source = _arriving() if stream is None else stream
     reading = reading or ReadSettings()
     if stream is None and sys.stdin is not None and sys.stdin.isatty():
         raise SchemaError("standard input is a terminal; pipe CSV, JSON lines or Arrow into it")
@@ -66,6 +63,15 @@ def stdin_batches(
             yield from _lines(first, source, csv, header + b"\n", reading)
     except (pa.ArrowException, ValueError) as problem:
         raise SchemaError(f"standard input could not be read: {problem}") from problem
+
+
+def _arriving() -> BinaryIO:
+    """Standard input as a file of which a read takes what has arrived."""
+    with suppress(ImportError, AttributeError, OSError):  # only Linux can, and only for pipes
+        import fcntl
+
+        fcntl.fcntl(0, fcntl.F_SETPIPE_SZ, _PIPE)
+    return cast(BinaryIO, io.FileIO(0, closefd=False))
 
 
 def _next(source: BinaryIO) -> bytes:
@@ -91,9 +97,9 @@ def _lines(
     """Yield a table of the complete lines each time bytes arrive; the first has the header."""
     schema: pa.Schema | None = None
     names: Sequence[str] | None = None
-    kept, more = b"", first or _next(source)
+    rest, more = b"", first or _next(source)
     while more:
-        whole, newline, kept = (kept + more).rpartition(b"\n")
+        whole, newline, rest = (rest + more).rpartition(b"\n")
         if whole.strip():
             table = sound(parse(header + whole + newline, schema=schema, names=names))
             yield table
@@ -101,8 +107,8 @@ def _lines(
                 schema, header = table.schema, b""
                 names = reading.needed(schema)
         more = _next(source)
-    if kept.strip() or header:  # a header alone tells the columns, too
-        yield sound(parse(header + kept, schema=schema, names=names))
+    if rest.strip() or header:  # a header alone tells the columns, too
+        yield sound(parse(header + rest, schema=schema, names=names))
 
 
 def _json(text: bytes, schema: pa.Schema | None, names: Sequence[str] | None) -> pa.Table:
@@ -112,46 +118,6 @@ def _json(text: bytes, schema: pa.Schema | None, names: Sequence[str] | None) ->
 def _arrow(first: bytes, source: BinaryIO) -> Iterator[pa.Table]:
     with pa.ipc.open_stream(pa.PythonFile(_Rest(first, source), mode="r")) as reader:
         yield from map(sound, batches_of(reader))
-
-
-class _Arriving:
-    """Reads a file descriptor in another thread; a caller takes all that has arrived."""
-
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-        self._changed = threading.Condition()
-        self._pieces: list[bytes] = []
-        self._held = 0
-        self._ended: Any = False
-        self._thread = threading.Thread(target=self._fill, daemon=True, name="skyband-stdin")
-
-    def read1(self, size: int = -1) -> bytes:
-        """Wait for at least one byte and return all that has arrived; empty at the end."""
-        with self._changed:
-            if self._thread.ident is None:
-                self._thread.start()
-            self._changed.wait_for(lambda: self._pieces or self._ended)
-            if isinstance(self._ended, OSError) and not self._pieces:
-                raise self._ended
-            found, self._pieces, self._held = b"".join(self._pieces), [], 0
-            self._changed.notify_all()
-        return found
-
-    def _fill(self) -> None:
-        more = b"?"
-        while more:
-            try:
-                more = os.read(self._descriptor, _AT_ONCE)
-            except OSError as problem:
-                more = b""
-                self._ended = problem
-            with self._changed:
-                if more:
-                    self._pieces.append(more)
-                    self._held += len(more)
-                self._ended = self._ended or not more
-                self._changed.notify_all()
-                self._changed.wait_for(lambda: self._held < _AHEAD)
 
 
 class _Rest(io.RawIOBase):

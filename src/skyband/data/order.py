@@ -46,10 +46,9 @@ def _fold_sign(bits: Ints) -> Ints:
 def unsortable(keys: Ints, dtype: npt.DTypeLike, largest: bool = True) -> Array:
     """The inverse of ``sortable``."""
     dtype = np.dtype(dtype)
-    if dtype.kind == "f":
-        keys = keys if largest else ~keys
-        return _fold_sign(keys).view(np.float64).astype(dtype, copy=False)
     keys = keys if largest else ~keys
+    if dtype.kind == "f":
+        return _fold_sign(keys).view(np.float64).astype(dtype, copy=False)
     if dtype == np.uint64:
         return keys.view(np.uint64) ^ _TOP_BIT
     return keys.astype(dtype, copy=False)

@@ -140,16 +140,17 @@ class ParquetFile:
             if self.metadata.row_group(groups[0]).num_rows > _HUGE_GROUP:
                 yield from self._pieces(groups, names)
             else:
-                yield partial(self._read, groups, names)
+                yield self.load(groups, names)
 
     def load(self, groups: Sequence[int], names: Sequence[str] | None) -> Load:
         """Reads some row groups at once."""
-        return readable(self.path, partial(self._read, groups, names))
 
-    def _read(self, groups: Sequence[int], names: Sequence[str] | None) -> pa.Table:
-        with self._file() as file:
-            table = file.read_row_groups(list(groups), columns=names, use_threads=False)
-        return sound(table if names is None else table.select(names))
+        def read() -> pa.Table:
+            with self._file() as file:
+                table = file.read_row_groups(list(groups), columns=names, use_threads=False)
+            return sound(table if names is None else table.select(names))
+
+        return readable(self.path, read)
 
     def groups(self) -> list[list[int]]:
         """Row groups by load: one each, except that small ones share a load."""
