@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from lab.bench.figures import FIGURES, write_figures
+from lab.bench.modules import chosen, load
 from lab.bench.report import (
     busy,
     columns_of,
@@ -24,16 +25,16 @@ from lab.bench.report import (
     write_section,
 )
 from lab.experiments.verdicts import FOLDER, overview
+from skyband.cli.app import checkout
 from skyband.cli.explain import say
-from skyband.cli.work import checkout, load
 from skyband.errors import EngineError
 
 __all__ = ["measure", "reproduce"]
 
 
-def measure(names: Iterable[str], scale: float, path: Path) -> None:
+def measure(name: str, scale: float, path: Path) -> None:
     """Run benchmarks, show their tables, and write them into a Markdown file with their plots."""
-    for each in names:
+    for each in chosen("benchmarks", "run", name):
         began, warning = time.perf_counter(), busy()
         with _telling(each) as progress:
             try:
@@ -59,7 +60,7 @@ def measure(names: Iterable[str], scale: float, path: Path) -> None:
     _show_again(path)
 
 
-def reproduce(names: Sequence[str], scale: float | None, out: Path, *, quick: bool = False) -> None:
+def reproduce(name: str, scale: float | None, out: Path, *, quick: bool = False) -> None:
     """Run experiments; each writes its report into ``out``, then all verdicts are listed there.
 
     A scale of 1 means the paper's own sizes. Without a scale, an experiment runs at the one that it
@@ -67,7 +68,7 @@ def reproduce(names: Sequence[str], scale: float | None, out: Path, *, quick: bo
     that of all is said before anything runs.
     """
     experiments, scales, seconds = {}, {}, {}
-    for each in names:
+    for each in chosen("experiments", "reproduce", name):
         with _with_plots(each):
             made = experiments[each] = load("experiments", "reproduce", each)
         own = getattr(made, "QUICK" if quick else "SCALE", 1.0) if scale is None else scale

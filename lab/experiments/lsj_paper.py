@@ -22,6 +22,7 @@ from skyband.skyline.kernels.isj import (
     Index,
     Results,
     Sharing,
+    SideStart,
     join_skies,
     thinned,
 )
@@ -110,12 +111,12 @@ class PaperJoin(StepwiseJoin):
     """``isj`` and ``lsj`` that sort and filter plainly what they do not share."""
 
     def local(
-        self, side: CellSide, active: Ints, expired: int, layer: int, at: int, before: Fabric,
+        self, side: CellSide, start: SideStart, active: Ints, layer: int, at: int, before: Fabric,
         made: Fabric, sharing: Sharing, stop: int, counts: Ints, shares: Ints,
     ) -> tuple[Ints, Fabric, int]:  # fmt: skip
         if layer < stop:
             return super().local(
-                side, active, expired, layer, at, before, made, sharing, stop, counts, shares
+                side, start, active, layer, at, before, made, sharing, stop, counts, shares
             )
         shares[RECOMPUTED] += 1
         return active[plain_skyline(side.points[active], counts)], made, stop

@@ -12,7 +12,6 @@ from skyband.arrays import Ints, Mask
 from skyband.kernels.jit import jit
 from skyband.kernels.patient import kernel, patient
 from skyband.skyline.kernels.isj import (
-    GRAPH,
     LEFT,
     PRUNED,
     RIGHT,
@@ -21,6 +20,7 @@ from skyband.skyline.kernels.isj import (
     Index,
     Results,
     Sharing,
+    SideStart,
     by_cell,
     join_layer,
     local_sky,
@@ -87,12 +87,8 @@ class StepwiseJoin(LayeredJoin):
             self.layers.append((len(active[0]), len(active[1])))
             layer, sky = len(self.layers), []
             for at, (side, start) in enumerate(both):
-                if layer == 1 and start.served:
-                    shares[GRAPH] += 1
-                    sky.append(start.sky)
-                    continue
                 found, made, stop = self.local(
-                    side, active[at], start.expired, layer, at, fabric, made, sharing, stop,
+                    side, start, active[at], layer, at, fabric, made, sharing, stop,
                     self.local_counts, shares,
                 )  # fmt: skip
                 sky.append(found)
@@ -104,8 +100,8 @@ class StepwiseJoin(LayeredJoin):
         return (pairs[:, LEFT].copy(), pairs[:, RIGHT].copy()), made
 
     def local(
-        self, side: CellSide, active: Ints, expired: int, layer: int, at: int, before: Fabric,
+        self, side: CellSide, start: SideStart, active: Ints, layer: int, at: int, before: Fabric,
         made: Fabric, sharing: Sharing, stop: int, counts: Ints, shares: Ints,
     ) -> tuple[Ints, Fabric, int]:  # fmt: skip
         """The local skyline of one side in one layer, as ``local_sky`` has it."""
-        return _local(side, active, expired, layer, at, before, made, sharing, stop, counts, shares)
+        return _local(side, start, active, layer, at, before, made, sharing, stop, counts, shares)

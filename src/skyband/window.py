@@ -368,6 +368,12 @@ class SideWindows(EventWindow, Mapping[str, TimeWindow]):
 class DecayWindow(EventWindow):
     """All rows so far; the weight of each halves with every ``half_life``.
 
+    Args:
+        half_life: Time in which a weight halves, such as ``"30 minutes"``.
+        slide: Time from one answer to the next.
+        lateness: How far a row may be behind the greatest time seen.
+        offset: How far all ends are shifted.
+
     At an end ``e``, a row of time ``t < e`` weighs ``2 ** (-(e - t) / half_life)``. Ends are the
     multiples of ``slide``; an end is answered if there are rows in ``[e - slide, e)``. For TopK
     and HeavyHitters.
@@ -401,9 +407,14 @@ class DecayWindow(EventWindow):
 class LandmarkWindow(EventWindow):
     """All rows since a given time, or since the first row; answered every ``slide``.
 
-    ``since`` is a datetime, an ISO 8601 string or, over an integer time column, an integer; a time
-    without a zone is in UTC. Rows before it are left out. For TopK, HeavyHitters, UncertainTopK and
-    Skyline.
+    Args:
+        slide: Time from one answer to the next, such as ``"1 minute"``.
+        since: A datetime, an ISO 8601 string or an integer; by default the first row decides.
+        lateness: How far a row may be behind the greatest time seen.
+        offset: How far all ends are shifted.
+
+    A ``since`` without a zone is in UTC. Rows before it are left out. For TopK, HeavyHitters,
+    UncertainTopK and Skyline.
 
     >>> LandmarkWindow(slide="1 minute", since="2026-01-01").panes.since
     1767225600000000
@@ -428,6 +439,10 @@ class LandmarkWindow(EventWindow):
         landmark = None if self.since is None else self._moment(integer)
         panes = LandmarkPanes(slide, slide, ticks["offset"] % slide, landmark)
         self._set(panes, ticks, integer)
+
+    def words(self, settings: Mapping[str, Any]) -> list[str]:
+        """As ``EventWindow.words``."""
+        return super().words({"since": "the first row"} | {n: v for n, v in settings.items() if v})
 
     def _moment(self, integer: bool) -> int:
         """The landmark as ticks; ``since`` becomes an integer, or a datetime in UTC."""
@@ -460,6 +475,10 @@ class LandmarkWindow(EventWindow):
 @dataclass(frozen=True)
 class CountWindow:
     """The last ``size`` arrivals, answered after every ``slide`` arrivals.
+
+    Args:
+        size: Length of the window in rows.
+        slide: Rows from one answer to the next; by default ``size``.
 
     >>> CountWindow(100_000, slide=1_000).panes.per_window
     100

@@ -82,7 +82,7 @@ class Reader:
         self.history = History(names, 1_000, ROOT / "state" / "answers", world=world)
         self.names, self.number = names, 0
 
-    def applied(self, source: str, table: Any, latest: int) -> None:
+    def applied(self, source: str) -> None:
         pass
 
     def stopped(self, source: str, problem: Exception) -> None:

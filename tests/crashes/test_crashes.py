@@ -21,6 +21,7 @@ from crashes.world import Crash, SimulatedWorld
 from skyband.embedded.formats import readable
 from skyband.errors import EngineError, SchemaError
 from skyband.jobs.allowed_keys import SINKS, SOURCES
+from skyband.jobs.world import World
 
 POINTS = 2_000
 SEEDS = range(24)
@@ -109,9 +110,18 @@ CALLS = {"open", "read_bytes", "read_text", "write_bytes", "write_text", "unlink
     "exists", "is_dir", "is_file", "stat", "iterdir", "replace", "rename", "touch", "urlopen",
     "create_connection", "ThreadPoolExecutor", "rglob",
 }  # fmt: skip
+"""What only the world of a job may do."""
 HOLDERS = {"self._world", "self.world", "world", "self._files", "MACHINE", "sink"}
 """What the steps of a world may be called on; a sink is opened, too."""
-"""What only the world of a job may do."""
+MADE_OF_STEPS = {
+    "exists", "read", "read_safely", "append", "write_whole", "make_folders", "is_empty", "clear",
+    "forget_drafts",
+}  # fmt: skip
+
+
+def test_every_step_of_a_world_is_simulated() -> None:
+    steps = {name for name in vars(World) if not name.startswith("_")} - MADE_OF_STEPS
+    assert steps <= set(vars(SimulatedWorld))
 
 
 @pytest.mark.parametrize("path", BEHIND_THE_SEAM, ids=lambda path: path.stem)

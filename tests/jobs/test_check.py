@@ -316,7 +316,7 @@ def test_a_count_window_is_explained(tmp_path: Path) -> None:
     rest = '[source]\nkind = "files"\npath = "in"' + QUERY
     counted = rest.replace('size = "1 minute"', "count = 100, slide = 10")
     job.write_text(f'name = "x"\nengine = "local"\ncheckpoint = "state"\n{counted}')
-    assert "the last 100 rows every 10" in explain(load_job(job))
+    assert "window the last 100 arrivals, every 10" in explain(load_job(job))
 
 
 def test_a_job_says_how_it_is_shown(tmp_path: Path) -> None:

@@ -90,7 +90,7 @@ def test_brokers_that_send_nothing(
         with pytest.raises(sb.EngineError, match=r"\[source\] Kafka cannot be reached"):
             reader.take({"0": 0}, last=True)
         monkeypatch.setattr(reader, "ends", lambda begin: ends)
-        with pytest.raises(sb.EngineError, match="sent nothing of 'silent'"):
+        with pytest.raises(sb.EngineError, match="sent nothing from 'silent'"):
             reader.take({"0": 0}, last=True)
         assert reader.take({"0": 0}, last=False) is None
     reader.close()

@@ -16,8 +16,8 @@ import pytest
 
 import skyband as sb
 from skyband.jobs import parse_job
-from skyband.jobs.limits import NO_NUL, SIGNED, UTF8, YEARS, row_limits
 from skyband.jobs.local.local_job import LocalJob, run_local
+from skyband.jobs.sinks.base import NO_NUL, SIGNED, UTF8, YEARS, row_limits
 from skyband.jobs.sinks.files import sink_of
 from support.local_jobs import job, out, rows, written
 

@@ -174,7 +174,7 @@ class TestRefused:
             told["query"]["window"] = tomllib.loads(f"window = {written}")["window"]
             found = parse_job(told)
             assert next(iter(found.queries.values())).window == window
-            assert " every 1 m, lateness" in explain(found)
+            assert "window every 1 m " in explain(found)
 
     def test_a_query_of_several_streams_wants_several_sources(self) -> None:
         told = job(query=None)

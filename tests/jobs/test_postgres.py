@@ -10,6 +10,8 @@ import pyarrow as pa
 import pytest
 
 import skyband as sb
+from skyband.jobs.job import JobSection
+from skyband.jobs.sinks.base import SinkTarget
 from support import spark_session
 
 SCHEMA = pa.schema(
@@ -49,7 +51,8 @@ def stored(dsn: str, table: str) -> str:
 def sink(dsn: str, table: str, run: str, query: str = "job", groups: tuple[str, ...] = ()) -> Any:
     from skyband.jobs.sinks.postgres import PostgresSink
 
-    made = PostgresSink(dsn, None, table, query, groups=groups)
+    section = JobSection("postgres", {"dsn": dsn, "table": table})
+    made = PostgresSink(SinkTarget(section, job=query, query=query, groups=groups))
     made.open(run)
     return made
 
@@ -131,14 +134,13 @@ class TestRuns:
             sink(dsn, "mine", "b", "two")
 
     def test_two_jobs_with_queries_of_one_name_do_not_share_a_table(self, dsn: str) -> None:
-        from skyband.jobs.job import JobSection
         from skyband.jobs.sinks.files import make_sink
 
         section = JobSection("postgres", {"dsn": dsn, "dsn_env": None, "table": "ours"})
-        make_sink(section, "[sink]", "first", "busiest").open("a")
-        make_sink(section, "[sink]", "first", "busiest").open("b")
+        make_sink(SinkTarget(section, job="first", query="busiest")).open("a")
+        make_sink(SinkTarget(section, job="first", query="busiest")).open("b")
         with pytest.raises(sb.EngineError, match="written by the job 'first/busiest'"):
-            make_sink(section, "[sink]", "second", "busiest").open("c")
+            make_sink(SinkTarget(section, job="second", query="busiest")).open("c")
 
     def test_ends_of_other_types(self, dsn: str) -> None:
         import psycopg
@@ -157,16 +159,19 @@ class TestRuns:
 def test_addresses(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from skyband.jobs.sinks.postgres import PostgresSink
 
+    def made(table: str = "t", **settings: str) -> PostgresSink:
+        return PostgresSink(SinkTarget(JobSection("postgres", {"table": table, **settings})))
+
     with pytest.raises(sb.QueryError, match="either dsn, or dsn_env"):
-        PostgresSink(None, None, "t", "job")
+        made()
     with pytest.raises(sb.QueryError, match="no variable 'NOWHERE'"):
-        PostgresSink(None, "NOWHERE", "t", "job")
+        made(dsn_env="NOWHERE")
     with pytest.raises(sb.QueryError, match="plain name"):
-        PostgresSink(dsn, None, "t; drop table t", "job")
+        made("t; drop table t", dsn=dsn)
     with pytest.raises(sb.EngineError, match="cannot be reached"):
-        PostgresSink("host=127.0.0.1 port=1 connect_timeout=2", None, "t", "job").open("a")
+        made(dsn="host=127.0.0.1 port=1 connect_timeout=2").open("a")
     monkeypatch.setenv("HERE", dsn)
-    PostgresSink(None, "HERE", "t", "job").open("a")
+    made(dsn_env="HERE").open("a")
 
 
 JOB = """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from skyband.jobs import explain, parse_job
 from skyband.jobs.ddl import arrow_schema
 from skyband.jobs.job import JobSection
 from skyband.jobs.local.posts import Request
-from skyband.jobs.sinks.base import TableRows, messages_of
+from skyband.jobs.sinks.base import SinkTarget, TableRows, messages_of
 from skyband.jobs.sinks.files import FilesSink
 from skyband.serve.bodies import read_body
 from skyband.serve.history import Event, History
@@ -41,7 +42,8 @@ def rows(*windows: pa.Table) -> TableRows:
 
 
 def test_files_have_the_revision_in_their_names(tmp_path: Path) -> None:
-    sink = FilesSink("[sink]", str(tmp_path), "best", "parquet", revises=True)
+    section = JobSection("files", {"path": str(tmp_path)})
+    sink = FilesSink(SinkTarget(section, query="best", revises=True))
     sink.open("run")
     sink.write(3, rows(window(10, 1, "ab"), window(20, 0, "c"), window(30, 0, "d")))
     sink.write(4, rows(window(10, 2, "a")))
@@ -54,7 +56,7 @@ def test_files_have_the_revision_in_their_names(tmp_path: Path) -> None:
         [10, 10],
         [10],
     ]
-    again = FilesSink("[sink]", str(tmp_path), "best", "parquet", revises=True)
+    again = FilesSink(SinkTarget(section, query="best", revises=True))
     again.open("run")
     again.write(3, rows(window(10, 1, "ab")))  # a checkpoint that was restored from a copy
     assert not list(tmp_path.glob("*-00000004-r2.parquet"))
@@ -62,7 +64,8 @@ def test_files_have_the_revision_in_their_names(tmp_path: Path) -> None:
 
 def test_messages_are_of_whole_windows_in_their_last_revision() -> None:
     given = rows(window(10, 1, "ab"), window(10, 2, "cd"), window(20, 0, "e"))
-    found = list(messages_of(given, "network", "best", revises=True))
+    target = SinkTarget(JobSection("http", {}), job="network", query="best", revises=True)
+    found = list(messages_of(given, target))
     assert [(m["key"], m["revision"], [row["id"] for row in m["rows"]]) for m in found] == [
         ("network/best/10", 2, ["c", "d"]),
         ("network/best/20", 0, ["e"]),
@@ -74,10 +77,11 @@ def test_kafka_sends_a_window_under_its_key(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr("skyband.jobs.world.require_kafka", lambda: None)
     section = JobSection("kafka", {"topic": "t", "servers": "s"})
-    sink = kafka.KafkaSink("[sink]", section, "best", "network", revises=True)
+    target = SinkTarget(section, job="network", query="best", revises=True)
+    sink = kafka.KafkaSink(target)
     ((key, message),) = sink._messages(rows(window(10, 1, "ab")))
     assert (key, message["revision"], len(message["rows"])) == ("network/best/10", 1, 2)
-    plain = kafka.KafkaSink("[sink]", section, "best", "network")
+    plain = kafka.KafkaSink(replace(target, revises=False))
     assert [each["id"] for _, each in plain._messages(rows(window(10, 1, "ab")))] == ["a", "b"]
 
 
@@ -85,7 +89,8 @@ class TestPostgres:
     def sink(self, dsn: str, table: str, run: str) -> Any:
         from skyband.jobs.sinks.postgres import PostgresSink
 
-        made = PostgresSink(dsn, None, table, "best", by=("g",), revises=True)
+        section = JobSection("postgres", {"dsn": dsn, "table": table})
+        made = PostgresSink(SinkTarget(section, job="best", query="best", by=("g",), revises=True))
         made.open(run)
         return made
 
@@ -154,7 +159,7 @@ def test_a_job_says_how_long_windows_are_corrected(tmp_path: Path) -> None:
     told = corrected(job(tmp_path))
     found = parse_job(told)
     assert [found.revises(name) for name in found.queries] == [True, True]
-    assert explain(found).count("lateness 0, corrected for 1000000") == 2
+    assert explain(found).count("revise 1000000") == 2
     told["queries"]["busiest"]["sink"]["changes"] = ["enter"]
     assert not parse_job(told).revises("busiest")
     told["queries"]["busiest"]["window"] = {"count": 10, "revise": 5}

@@ -22,6 +22,8 @@ if spark_session.missing():
     pytest.skip("the spark extra is not installed", allow_module_level=True)
 
 from skyband.jobs import load_job, parse_job, run_job
+from skyband.jobs.job import JobSection
+from skyband.jobs.sinks.base import SinkTarget
 from skyband.jobs.sinks.files import FilesSink
 
 TABLE = pa.table({"window_end": [10, 10, 20], "score": [1.0, float("nan"), float("inf")]})
@@ -45,7 +47,7 @@ class Given:
 
 
 def files(folder: Path, form: str = "parquet", run: str = "r1") -> FilesSink:
-    sink = FilesSink("[sink]", str(folder), "a/b", form)
+    sink = FilesSink(SinkTarget(JobSection("files", {"path": str(folder)}), query="a/b", form=form))
     sink.open(run)
     return sink
 

@@ -15,6 +15,7 @@ import skyband as sb
 from skyband.data.ipc import table_to_bytes
 from skyband.jobs import parse_job
 from skyband.jobs.job import JobSection
+from skyband.jobs.sinks.base import SinkTarget
 
 SCHEMA = pa.schema(
     [
@@ -72,7 +73,7 @@ def test_windows_are_replaced(spark: Any, tmp_path: Path, name: str) -> None:
     from skyband.jobs.sinks.on_spark import Table
 
     section = JobSection("table", {"table": name, "path": str(tmp_path / "data")})
-    sink = Table("[sink]", section, "busiest")
+    sink = Table(SinkTarget(section, query="busiest"))
     sink.open("run")
     write(spark, sink, 0, answers((10, "ab"), (11, "cd")))
     write(spark, sink, 1, answers((12, "ef")))
@@ -82,16 +83,16 @@ def test_windows_are_replaced(spark: Any, tmp_path: Path, name: str) -> None:
     assert shown(spark, name) == {10: "ab", 11: "cd", 12: "ef"}
     # A newer run over corrected rows, in a session whose catalog has forgotten the table.
     spark.sql(f"DROP TABLE {name}")
-    again = Table("[sink]", section, "busiest")
+    again = Table(SinkTarget(section, query="busiest"))
     again.open("another run")
     write(spark, again, 0, answers((11, "x")))
     assert shown(spark, name) == {10: "ab", 11: "x", 12: "ef"}
     assert spark.conf.get("spark.sql.sources.partitionOverwriteMode").lower() == "static"
     with pytest.raises(sb.EngineError, match=r"belongs to 'busiest'; give another table"):
-        write(spark, Table("[sink]", section, "other"), 0, answers((11, "x")))
+        write(spark, Table(SinkTarget(section, query="other")), 0, answers((11, "x")))
     current = JobSection("table", {**section.settings, "current": True})
     with pytest.raises(sb.EngineError, match=r"made with current = false"):
-        write(spark, Table("[sink]", current, "busiest"), 0, answers((11, "x")))
+        write(spark, Table(SinkTarget(current, query="busiest")), 0, answers((11, "x")))
 
 
 @pytest.mark.spark
@@ -99,7 +100,7 @@ def test_only_the_newest_window(spark: Any, tmp_path: Path, name: str) -> None:
     from skyband.jobs.sinks.on_spark import Table
 
     settings = {"table": name, "path": str(tmp_path / "data"), "current": True}
-    sink = Table("[sink]", JobSection("table", settings), "it's")
+    sink = Table(SinkTarget(JobSection("table", settings), query="it's"))
     write(spark, sink, 0, answers((10, "ab"), (11, "cd")))
     assert shown(spark, name) == {11: "cd"}
     write(spark, sink, 1, answers())
@@ -118,7 +119,7 @@ def test_the_newest_window_in_its_last_revision(spark: Any, tmp_path: Path, name
     from skyband.jobs.sinks.on_spark import Table
 
     settings = {"table": name, "path": str(tmp_path / "data"), "current": True}
-    sink = Table("[sink]", JobSection("table", settings), "best", revises=True)
+    sink = Table(SinkTarget(JobSection("table", settings), query="best", revises=True))
     write(spark, sink, 0, in_revisions(answers((11, "d"), (12, "e")), 0, 0))
     assert shown(spark, name) == {12: "e"}
     write(spark, sink, 1, in_revisions(answers((11, "z")), 1))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from skyband.arrays import Codes
 from skyband.fused.kernels.guard import guard_keys, live_slots, remember
-from skyband.fused.kernels.reports import Log
+from skyband.fused.kernels.live_reports import Log
 from skyband.fused.kernels.sla import first_of_lists, move_in_lists
 from skyband.fused.kernels.sweep import (
     best_values,

@@ -43,6 +43,7 @@ from support.uncompiled import UNCOMPILED
 
 pytestmark = UNCOMPILED
 
+RULE = SemanticsCode(0, 1, 0.3)
 CHANCES = st.lists(st.sampled_from([0.125, 0.25, 0.5, 0.75, 1.0]), max_size=9)
 
 
@@ -153,7 +154,7 @@ def test_a_queue_holds_what_was_appended(
 ) -> None:
     """Lists of two parts come at one end and leave at the other, whatever room there is."""
     q = empty_queue(room, entries)
-    rows = UncertainRowsState(np.zeros(0, np.int64), np.zeros(0), np.zeros(0, np.int64))
+    rows = UncertainRowsState(np.zeros(0, np.int64), np.zeros(0), np.zeros(0, np.int64), RULE)
     kept: list[tuple[int, list[int], list[int]]] = []
     for number, (n, m, drop) in enumerate(steps):
         one, two = np.arange(n) + 100 * number, np.arange(m) + 100 * number + 50
@@ -181,7 +182,7 @@ def test_a_queue_holds_what_was_appended(
 def test_the_newest_rows_of_a_queue(panes: list[int], gone: int, first: int) -> None:
     n = len(panes)
     key = np.array([7 * i % 5 for i in range(n)], np.int64)
-    rows = UncertainRowsState(key, np.ones(n), np.sort(np.array(panes, np.int64)))
+    rows = UncertainRowsState(key, np.ones(n), np.sort(np.array(panes, np.int64)), RULE)
     q = empty_queue(0, 1)
     q.num[HIGH] = q.num[FRESH] = n
     drop_old(rows, q, gone)
@@ -194,7 +195,7 @@ def test_the_newest_rows_of_a_queue(panes: list[int], gone: int, first: int) -> 
 
 
 def test_rows_that_left_are_not_waiting_any_more() -> None:
-    rows = UncertainRowsState(np.zeros(4, np.int64), np.ones(4), np.array([0, 1, 2, 3]))
+    rows = UncertainRowsState(np.zeros(4, np.int64), np.ones(4), np.array([0, 1, 2, 3]), RULE)
     q = empty_queue(0, 1)
     q.num[HIGH], q.num[FRESH] = 4, 1
     drop_old(rows, q, 3)
@@ -219,7 +220,7 @@ def appended(q: Queue, panes: range, size: int = 1) -> Queue:
 
 
 def test_a_queue_reuses_the_room_of_what_left() -> None:
-    rows = UncertainRowsState(np.zeros(0, np.int64), np.zeros(0), np.zeros(0, np.int64))
+    rows = UncertainRowsState(np.zeros(0, np.int64), np.zeros(0), np.zeros(0, np.int64), RULE)
     q = appended(empty_queue(8, 2), range(2), 4)
     drop_old(rows, q, 1)
     q = appended(q, range(2, 3), 4)
@@ -242,7 +243,7 @@ def test_a_queue_grows_by_a_factor() -> None:
 @pytest.mark.parametrize(("gone", "left", "moved"), [(63, 5, 0), (64, 64, 1), (64, 65, 0)])
 def test_a_queue_is_moved_when_more_left_than_is_there(gone: int, left: int, moved: int) -> None:
     """And not before 64 entries have left."""
-    rows = UncertainRowsState(np.zeros(0, np.int64), np.zeros(0), np.zeros(0, np.int64))
+    rows = UncertainRowsState(np.zeros(0, np.int64), np.zeros(0), np.zeros(0, np.int64), RULE)
     q = appended(empty_queue(400, 400), range(gone + left))
     drop_old(rows, q, gone)
     assert q.num[LAST] - q.num[FIRST] == left
@@ -258,9 +259,7 @@ def test_a_queue_is_moved_when_more_left_than_is_there(gone: int, left: int, mov
 )
 def test_a_compact_set_of_one_certain_row(fresh: list[int], wanted: list[int]) -> None:
     """With k = 1 a certain row ends the compact set; a better one takes its place."""
-    rows = UncertainRowsState(np.array([5, 9, 3]), np.ones(3), np.zeros(3, np.int64))
+    rows = UncertainRowsState(np.array([5, 9, 3]), np.ones(3), np.zeros(3, np.int64), RULE)
     out = np.full(4, -7)
-    size = updated(
-        SemanticsCode(0, 1, 0.3), rows, np.array([0]), 1, np.array(fresh, np.int64), len(fresh), out
-    )
+    size = updated(rows, np.array([0]), np.array(fresh, np.int64), out)
     assert out[:size].tolist() == wanted

@@ -11,9 +11,9 @@ from typer.testing import CliRunner
 
 import skyband
 from lab.bench import best_of, compared, markdown, plot, report, write_section
+from lab.bench.modules import load, modules
 from lab.bench.report import columns_of, tables
-from skyband.cli import work as lab
-from skyband.cli.app import app
+from skyband.cli.app import app, checkout
 from skyband.errors import EngineError
 
 ROWS: list[dict[str, Any]] = [
@@ -73,12 +73,12 @@ def test_plot(tmp_path: Path) -> None:
 
 
 def test_benchmarks_are_found_in_a_checkout(monkeypatch: pytest.MonkeyPatch) -> None:
-    root = lab.checkout()
+    root = checkout()
     monkeypatch.chdir(root / "src")
-    assert "topk" in lab.modules("benchmarks", "run")
-    assert "fsw" in lab.modules("experiments", "reproduce")
+    assert "topk" in modules("benchmarks", "run")
+    assert "fsw" in modules("experiments", "reproduce")
     with pytest.raises(EngineError, match="no benchmark 'nothing'; choose one of: approximate"):
-        lab.load("benchmarks", "run", "nothing")
+        load("benchmarks", "run", "nothing")
 
 
 def test_outside_a_checkout_it_says_where_they_are(
@@ -171,7 +171,7 @@ def test_reproduce(small_checkout: Path) -> None:
 def test_the_topk_benchmark_runs_small() -> None:
     pytest.importorskip("duckdb")
     said: list[str] = []
-    rows = lab.load("benchmarks", "run", "topk").run(0.001, said.append)
+    rows = load("benchmarks", "run", "topk").run(0.001, said.append)
     assert said
     assert {"uniform", "sine", "falling", "crowded"} <= {row.get("scores") for row in rows}
     assert all(row["skyband M rows/s"] > 0 for row in rows if "rows" in row)
@@ -179,7 +179,7 @@ def test_the_topk_benchmark_runs_small() -> None:
 
 @pytest.mark.slow
 def test_the_benchmark_of_boards_runs_small() -> None:
-    rows = lab.load("benchmarks", "run", "boards").run(0.001, lambda *_: None)
+    rows = load("benchmarks", "run", "boards").run(0.001, lambda *_: None)
     assert len(rows) == 5
     assert all(row["board s"] > 0 and row["dearest alone s"] > 0 for row in rows)
 
@@ -199,7 +199,7 @@ def test_other_work_is_told(
 @pytest.mark.slow
 def test_the_benchmark_of_nexmark_runs_small(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("duckdb")
-    module = lab.load("benchmarks", "run", "nexmark")
+    module = load("benchmarks", "run", "nexmark")
     monkeypatch.setattr(module, "broker", lambda folder: contextlib.nullcontext(1 / 0))
     monkeypatch.setattr(module, "find_spec", lambda name: None)
     beside, *suite, last = module.run(0.002, lambda *_: None)[1:]

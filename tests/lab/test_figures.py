@@ -79,7 +79,7 @@ def test_bench_brings_the_figures_up_to_date(
     monkeypatch.setattr(command, "busy", lambda: None)
     table = checkout / "docs" / "benchmarks" / "tables.md"
     table.write_text("# Benchmarks\n")
-    command.measure(["a"], 1.0, table)
+    command.measure("a", 1.0, table)
     assert "<!--=speed-->99<!--/-->" in (checkout / "README.md").read_text()
 
 

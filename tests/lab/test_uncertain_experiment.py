@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import skyband as sb
+from lab.bench.modules import load
 from lab.datasets.uncertain import random_order
 from lab.experiments import uncertain
 from lab.experiments.seeds import Sample
@@ -27,7 +28,6 @@ from lab.experiments.uncertain_runs import (
     semantics_of,
     set_size,
 )
-from skyband.cli.work import load
 from support.uncertain_cases import KINDS, RADAR, of, query
 
 pytest.importorskip("matplotlib")

@@ -24,7 +24,7 @@ from lab.experiments.verdicts import (
     at_most,
     overview,
 )
-from skyband.cli.work import checkout
+from skyband.cli.app import checkout
 
 CLAIMS = [
     Claim("time", "7.2", "takes 40 % of the time", main=True),

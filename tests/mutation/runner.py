@@ -137,8 +137,8 @@ def _child(target: Target, change: Change, checks: list[Any], outlet: int) -> No
     """Run the checks and exit; the exit code says whether the change was noticed."""
     code = 1
     try:
-        for number in (signal.SIGPROF, signal.SIGALRM):
-            signal.signal(number, signal.SIG_DFL)  # ends the process, whatever it is doing
+        for alarm in (signal.SIGPROF, signal.SIGALRM):
+            signal.signal(alarm, signal.SIG_DFL)  # ends the process, whatever it is doing
         with contextlib.suppress(OSError):  # only Linux has this file
             used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
             resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, used + MEMORY))

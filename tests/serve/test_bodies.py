@@ -46,7 +46,7 @@ def test_json_lines_are_read_alike_by_both_readers(
     rows: list[dict[str, Any]], ascii_: bool
 ) -> None:
     body = "\n".join(json.dumps(row, ensure_ascii=ascii_) for row in rows).encode()
-    slow = bodies._json_by_line(body, SCHEMA)
+    slow = bodies._table(bodies._json_rows(body, SCHEMA), SCHEMA)
     fast = bodies._json_at_once(body, SCHEMA)
     assert slow.num_rows == len(rows)
     if fast is not None:
@@ -97,7 +97,7 @@ def test_csv_is_read_alike_by_both_readers(rows: list[dict[str, Any]]) -> None:
         cells = [row.get(name) for name in schema.names]
         writer.writerow(["" if cell is None else f"{cell}".replace("\r", "") for cell in cells])
     body = text.getvalue().encode()
-    slow = bodies._csv_by_line(body.decode(), schema.names, schema)
+    slow = bodies._table(bodies._csv_rows(body.decode(), schema.names, schema), schema)
     fast = bodies._csv_at_once(body, schema)
     if fast is not None and fast.num_rows == slow.num_rows:
         assert [fast[n].to_pylist() for n in ("n", "small", "x", "day", "ts")] == [

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from skyband.serve.metrics import NAMES
+from skyband.serve.page import METRICS
 
 DASHBOARD = Path(__file__).parents[2] / "docs" / "grafana" / "skyband.json"
 
@@ -20,6 +20,6 @@ def test_every_metric_of_the_dashboard_exists() -> None:
     asked.append(told["templating"]["list"][1]["query"])
     used = {name for text in asked for name in re.findall(r"skyband_\w+", text)}
     assert len(used) > 10
-    assert used <= set(NAMES)
+    assert used <= set(METRICS)
     places = [(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in told["panels"]]
     assert len(set(places)) == len(places)

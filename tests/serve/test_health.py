@@ -25,12 +25,12 @@ def client(tmp_path: Path) -> Iterator[served.Client]:
 
 
 def test_metrics_and_health(client: served.Client) -> None:
-    from skyband.serve.metrics import NAMES
+    from skyband.serve.page import METRICS
 
     client.post(served.rows(0, 9))
     text = client.get("/metrics").body.decode()
     assert [line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")] == list(
-        NAMES
+        METRICS
     )
     assert 'skyband_source_rows_total{source="rows"} 9\n' in text
     assert "skyband_answers_total 8\n" in text

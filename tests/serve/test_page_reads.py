@@ -154,7 +154,8 @@ def made_up(folder: Path, *queries: str, **cards: CardView) -> Page:
 
 
 def show(shown: Page, name: str, hour: int, rows: list[dict[str, Any]], **more: Any) -> None:
-    shown.show([Window(shown.queries[name], hour, rows, name, **more)])
+    made: Any = Window(shown.queries[name], hour, rows, name, **more)
+    shown.show([made])
 
 
 def test_small_errors_are_none_and_others_have_a_unit(chromium: Any, tmp_path: Path) -> None:

@@ -15,13 +15,19 @@ def test_keys_are_forgotten_by_number_and_by_age() -> None:
     keys = PostKeys(most=3, seconds=1e9)
     for i in range(5):
         keys.add(f"k{i}", AppliedPost(str(i), 2e9, {"rows": i}))
-    assert [keys.find(f"k{i}") is not None for i in range(5)] == [False, False, True, True, True]
+    assert [keys.check(f"k{i}", str(i)) is not None for i in range(5)] == [
+        False,
+        False,
+        True,
+        True,
+        True,
+    ]
     old = PostKeys()
     old.add("old", AppliedPost("d", 0.0, {}))
-    assert old.find("old") is None
+    assert old.check("old", "d") is None
     saved = PostKeys()
     saved.load(keys.save())
-    assert saved.find("k4") == AppliedPost("4", 2e9, {"rows": 4})
+    assert saved.check("k4", "4") == AppliedPost("4", 2e9, {"rows": 4})
 
 
 def test_keys_may_expire_while_they_are_saved() -> None:
@@ -30,7 +36,7 @@ def test_keys_may_expire_while_they_are_saved() -> None:
 
     class Looking(AppliedPost):
         def __iter__(self) -> Iterator[Any]:  # called when it is its turn to be saved
-            looking = threading.Thread(target=keys.find, args=("c",), daemon=True)
+            looking = threading.Thread(target=keys.check, args=("c", "d"), daemon=True)
             looking.start()
             looking.join(0.2)
             return super().__iter__()

@@ -6,7 +6,7 @@ import pytest
 
 import skyband as sb
 from skyband.query import Query
-from skyband.serve.words import asks
+from skyband.serve.page import asks
 
 DAY = sb.TimeWindow("1 day")
 

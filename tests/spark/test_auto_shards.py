@@ -48,22 +48,3 @@ def test_rank_looks_at_batches_and_at_files(
     assert not caplog.messages  # some rows of it would cost as much as all
     rank(files(spark, tmp_path), {"often": COUNTS})
     assert any(each.endswith("give shards=2") for each in caplog.messages), caplog.messages
-
-
-def test_a_generated_stream_is_looked_at_when_spark_runs(
-    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from skyband.jobs import parse_job
-    from skyband.jobs.spark.first_batch import job_split
-    from skyband.spark import sharding
-
-    source = {"kind": "rate", "rows_per_batch": 40_000}
-    source |= {"columns": {"ts": "timestamp", "flow": "value % 9000"}}
-    query = {"kind": "HeavyHitters", "k": 3, "item": "flow", "time": "ts"}
-    told: dict[str, Any] = {"name": "flows", "checkpoint": str(tmp_path / "state")}
-    told |= {"source": source, "sink": {"kind": "console"}, "master": "local[2]"}
-    told["query"] = query | {"window": {"size": "10 minutes", "slide": "1 minute"}}
-    job = parse_job(told)
-    monkeypatch.setattr(sharding, "KEY_BYTES", 100)
-    assert job_split(job).shards == 1
-    assert job_split(job, spark).shards == 2

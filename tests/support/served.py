@@ -18,7 +18,7 @@ from skyband.jobs import Job
 from skyband.jobs.ddl import arrow_schema
 from skyband.jobs.job import JobSection
 from skyband.query import Query
-from skyband.serve.limits import ServiceLimits
+from skyband.serve.limits import DEFAULT, ServiceLimits
 from skyband.serve.page import Page
 from skyband.serve.service import Service, StreamSource
 
@@ -81,7 +81,7 @@ def ndjson(found: list[dict[str, Any]]) -> bytes:
 def new_service(
     folder: Path,
     queries: Mapping[str, Query] | None = None,
-    limits: ServiceLimits | None = None,
+    limits: ServiceLimits = DEFAULT,
     schema: str | pa.Schema | Mapping[str, pa.Schema] = SCHEMA,
     batches: Iterator[pa.Table] | None = None,
     **given: Any,

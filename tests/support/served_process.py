@@ -17,8 +17,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from skyband.jobs import load_job
-from skyband.serve import limits
 from skyband.serve import serving as run
+from skyband.serve.limits import ServiceLimits
 from support import served
 
 __all__ = ["Process", "started"]
@@ -29,7 +29,8 @@ _FORKING.set_forkserver_preload([__name__])
 
 def _run(job: str, journal_bytes: int, told: Connection) -> None:
     os.environ.pop("SKYBAND_TOKEN", None)
-    run.ServiceLimits = partial(limits.ServiceLimits, journal_bytes=journal_bytes)  # type: ignore[attr-defined, assignment]
+    limits = ServiceLimits(journal_bytes=journal_bytes)
+    run.Service = partial(run.Service, limits=limits)  # type: ignore[attr-defined, assignment]
     run.serve_job(load_job(job, default="local"), port=0, started=told.send)
 
 

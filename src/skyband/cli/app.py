@@ -1,7 +1,8 @@
-"""The command ``skyband``: its verbs, and those for job files."""
+"""The command ``skyband``: its verbs, and those for job files and the project's own work."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from itertools import islice
@@ -11,14 +12,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
+import skyband
 from skyband import query
 from skyband.cli.demo import demo
 from skyband.cli.explain import Engine, Format, VerbCommand, VerbGroup, explained, say
 from skyband.cli.serving import serve
 from skyband.cli.verbs import add_verb, explain, sql
 from skyband.cli.warm import warm
-from skyband.cli.work import bench, reproduce
-from skyband.errors import QueryError
+from skyband.errors import EngineError, QueryError
 from skyband.query import Query
 
 if TYPE_CHECKING:
@@ -60,10 +61,10 @@ def check(
     from skyband import jobs
 
     chosen = None if engine is None else engine.value
-    found = jobs.problems_of(job, chosen)
-    for problem in found:
+    problems = jobs.problems_of(job, chosen)
+    for problem in problems:
         print(f"{job}:{problem.line}: {problem.text}")
-    if found:
+    if problems:
         raise typer.Exit(2)
     for line in jobs.waits_for(jobs.load_job(job, chosen)):
         say(line, style="yellow")
@@ -89,27 +90,27 @@ def board(
     from skyband.embedded.sources import FileSet
     from skyband.engine.explain import explain as told
 
-    found = jobs.load_board(job)
+    plan = jobs.load_board(job)
     if explain:
-        print(told(found.queries))
+        print(told(plan.queries))
         return
     sources: dict[str, Any] = {}
-    for name, section in found.sources.items():
+    for name, section in plan.sources.items():
         if section.kind != "files":
             raise QueryError(
                 f"{job}: skyband board reads only files, but this job has a source of kind "
                 f"{section.kind!r}; run it with: skyband pipeline"
             )
         sources[name] = FileSet((section["path"],), section["delimiter"])
-    session = new_board(found.queries, found.on_bad)
+    session = new_board(plan.queries, plan.on_bad)
     source = sources.get("", sources)
     answers = islice(watch_board(session, source), limit)
     if watch:
         from skyband.cli.view import watch_live
 
-        watch_live(answers, found.queries, pace)
+        watch_live(answers, plan.queries, pace)
     else:
-        _show_last(answers, found.queries)
+        _show_last(answers, plan.queries)
     missing = left_out(session)
     if missing:
         say(missing, style="yellow")
@@ -146,19 +147,19 @@ def pipeline(
     from skyband.cli.job_view import as_shown, telling
     from skyband.kernels.notice import say_in_any_case
 
-    found = jobs.load_job(job, None if engine is None else engine.value)
+    parsed = jobs.load_job(job, None if engine is None else engine.value)
     if master is not None:
-        found = replace(found, master=master)
-    jobs.check_ready(found)
+        parsed = replace(parsed, master=master)
+    jobs.check_ready(parsed)
     if explain:
-        print(jobs.explain(found))
+        print(jobs.explain(parsed))
         return
-    say(jobs.explain(found))
-    for line in jobs.waits_for(found):
+    say(jobs.explain(parsed))
+    for line in jobs.waits_for(parsed):
         say(line, style="yellow")
     say_in_any_case()
     rows = 0
-    with telling(found) as tell:
+    with telling(parsed) as tell:
 
         def counted(report: Report) -> None:
             nonlocal rows
@@ -166,10 +167,10 @@ def pipeline(
             if report.batch >= 0:
                 tell(report)
 
-        shown = as_shown(found)
+        shown = as_shown(parsed)
         jobs.run_job(shown, tell=counted, seconds=seconds, verbose=verbose)
-    if found.trigger.get("once") and not rows:
-        say(f"{found.name}: nothing new to read since the last run ({found.checkpoint})")
+    if parsed.trigger.get("once") and not rows:
+        say(f"{parsed.name}: nothing new to read since the last run ({parsed.checkpoint})")
 
 
 def state(
@@ -196,6 +197,75 @@ def state(
         out.write(table)
 
 
+# The project's own measurements, whose code is in ``lab/``, which wheels do not contain -----------
+
+
+def checkout() -> Path:
+    """The root of the repository that contains the current folder, otherwise of this package's.
+
+    Also makes ``lab`` importable.
+    """
+    here = Path.cwd()
+    roots = (here, *here.parents, Path(skyband.__file__).resolve().parents[2])
+    own = (each for each in roots if (each / "lab").is_dir() and (each / "src/skyband").is_dir())
+    root = next(own, None)
+    if root is None:
+        raise EngineError(
+            "benchmarks and experiments are part of Skyband's repository, not of the installed "
+            "package; clone the repository and run this inside it"
+        )
+    if str(root) not in sys.path:
+        sys.path.insert(0, str(root))
+    return root
+
+
+Scale = Annotated[float, typer.Option(help="Fraction of the full size; 0.01 is quick.", min=0)]
+
+
+def bench(
+    name: Annotated[str, typer.Argument(help="A benchmark, or all.")] = "all",
+    scale: Scale = 1.0,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Markdown file to write to.", show_default="docs/benchmarks/tables.md"),
+    ] = None,
+) -> None:
+    """Measure Skyband against other tools in one run; the results are ratios."""
+    root = checkout()
+    from lab.bench.command import measure
+    from skyband.kernels.patient import hurry
+
+    hurry()
+    measure(name, scale, out or root / "docs" / "benchmarks" / "tables.md")
+
+
+def reproduce(
+    name: Annotated[str, typer.Argument(help="An experiment, or all.")] = "all",
+    scale: Annotated[
+        float | None,
+        typer.Option(
+            help="Fraction of the paper's sizes; 0.01 is quick.",
+            min=0,
+            show_default="a few minutes' work",
+        ),
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Sizes at which all five take under ten minutes.")
+    ] = False,
+    full: Annotated[bool, typer.Option("--full", help="The paper's own sizes (scale 1).")] = False,
+    out: Annotated[Path, typer.Option(help="Folder to write to.")] = Path("docs/reproduction"),
+) -> None:
+    """Reproduce the tables and figures of a paper, with a verdict on its claims."""
+    if quick + full + (scale is not None) > 1:
+        raise typer.BadParameter("give one of --scale, --quick and --full")
+    checkout()
+    from lab.bench import command
+    from skyband.kernels.patient import hurry
+
+    hurry()
+    command.reproduce(name, 1.0 if full else scale, out, quick=quick)
+
+
 # The command --------------------------------------------------------------------------------------
 
 
@@ -220,7 +290,7 @@ def _version(show: bool) -> None:
 
 
 @app.callback()
-def skyband(
+def _main(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,

@@ -152,13 +152,13 @@ def _named(size: str) -> Iterator[None]:
 
 def mapping_of(option: str, words: Sequence[str]) -> dict[str, Any]:
     """Parse ``name=value`` words as a mapping; numbers and booleans are converted."""
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for word in words:
         name, equals, value = word.partition("=")
         if not equals or not name:
             raise QueryError(f"{option} must be written name=value, not {word!r}")
-        found[name.strip()] = _scalar(value.strip(), _ANYTHING)
-    return found
+        values[name.strip()] = _scalar(value.strip(), _ANYTHING)
+    return values
 
 
 # From a field to an option ------------------------------------------------------------------------
@@ -318,21 +318,21 @@ def _several(option: str, words: Sequence[str]) -> dict[str, tuple[Any, ...]]:
 def _inner(hint: Any) -> frozenset[Any]:
     """The types that a hint allows for the values of a mapping."""
     parts = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
-    found = [get_args(p)[1] for p in parts if Mapping in _atoms(p) and get_args(p)]
-    return frozenset().union(*map(_atoms, found)) if found else _ANYTHING
+    kinds = [get_args(p)[1] for p in parts if Mapping in _atoms(p) and get_args(p)]
+    return frozenset().union(*map(_atoms, kinds)) if kinds else _ANYTHING
 
 
 def _elements(hint: Any) -> frozenset[Any]:
     """The types that a hint allows for a single value, or for one of several."""
     parts = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
-    found: frozenset[Any] = frozenset()
+    kinds: frozenset[Any] = frozenset()
     for part in parts:
         origin = get_origin(part)
         if origin in (tuple, list) or (isinstance(origin, type) and issubclass(origin, Sequence)):
-            found |= _atoms(get_args(part)[0])
+            kinds |= _atoms(get_args(part)[0])
         else:
-            found |= _atoms(part)
-    return found
+            kinds |= _atoms(part)
+    return kinds
 
 
 def _scalar(text: str, atoms: frozenset[Any]) -> Any:

@@ -74,14 +74,14 @@ def flow_batches(steps: int, per_step: int, seed: int = 7) -> Iterator[pa.Table]
 
 def _floods(steps: int, rng: np.random.Generator) -> list[tuple[int, int, int, int]]:
     """First step, end, host and service of each flood."""
-    found = []
+    floods = []
     for _ in range(max(1, steps // _FLOOD_EVERY)):
         role, service = _FLOODS[int(rng.integers(len(_FLOODS)))]
         host = f"{role}-{rng.integers(1, _ROLES[role] + 1)}"
         start = int(rng.integers(0, steps))
         end = start + int(rng.integers(*_FLOOD_STEPS))
-        found.append((start, end, _HOSTS.index(host), list(_SERVICES).index(service)))
-    return found
+        floods.append((start, end, _HOSTS.index(host), list(_SERVICES).index(service)))
+    return floods
 
 
 def _batch(

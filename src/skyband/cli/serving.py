@@ -61,8 +61,8 @@ def serve(
     run.require_packages()
     say_in_any_case()
     if job is not None:
-        found = load_job(job, engine.value if engine else None, default="local")
-        run.serve_job(found, host, port, tuple(name or ()), started)
+        parsed = load_job(job, engine.value if engine else None, default="local")
+        run.serve_job(parsed, host, port, tuple(name or ()), started)
         return
     say("Demo: flows of a network, generated as it runs. Press Ctrl-C to stop.")
     stream = demo_stream(seed)

@@ -242,8 +242,8 @@ def _kinds(words: Sequence[str]) -> tuple[str, ...] | None:
     from skyband.answers.changes import asked_changes
 
     kinds = [part.strip() for word in words for part in word.split(",") if part.strip()]
-    found = asked_changes("--alert", kinds)
-    return found if words and isinstance(found, tuple) else None
+    asked = asked_changes("--alert", kinds)
+    return asked if words and isinstance(asked, tuple) else None
 
 
 def _delimiter(word: str | None) -> str | None:

@@ -182,8 +182,8 @@ def _counts(answer: Answer) -> str:
     """How many rows entered, left and moved since the window before."""
     kinds = answer.changes["change"].to_pylist()
     words = (("enter", "in"), ("leave", "out"), ("move", "moved"))
-    found = [f"{kinds.count(kind)} {word}" for kind, word in words if kind in kinds]
-    return ", ".join(found) or "no change"
+    counts = [f"{kinds.count(kind)} {word}" for kind, word in words if kind in kinds]
+    return ", ".join(counts) or "no change"
 
 
 def change_lines(answer: Answer, query: Query) -> list[Text]:
@@ -207,7 +207,7 @@ def change_lines(answer: Answer, query: Query) -> list[Text]:
 
 def _marks(answer: Answer, query: Query) -> dict[tuple[Any, ...], Text]:
     """The mark of each row of the answer that is new or has moved."""
-    found = {}
+    marks = {}
     changes = answer.changes
     names = [n for n in changes.column_names if n not in ("change", "from_rank", "to_rank")]
     for row in changes.to_pylist():
@@ -219,8 +219,8 @@ def _marks(answer: Answer, query: Query) -> dict[tuple[Any, ...], Text]:
             steps = row["from_rank"] - row["to_rank"]
             mark = Text(f"▲{steps}", "green") if steps > 0 else Text(f"▼{-steps}", "red")
         place = (row["to_rank"],) if _by_rank(query) else tuple(_hashable(row[n]) for n in names)
-        found[_group(row, query) + place] = mark
-    return found
+        marks[_group(row, query) + place] = mark
+    return marks
 
 
 def _by_rank(query: Query) -> bool:

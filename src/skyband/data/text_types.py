@@ -71,7 +71,7 @@ def typed(text: pa.Array, kind: pa.DataType) -> Converted:
     if kind == pa.binary():
         values = pa.array([_bytes(value) for value in text.to_pylist()], kind)
         return values, mask_of(values.is_null()) & mask_of(text.is_valid())
-    return _halved(text, kind, lambda part: part.cast(kind))
+    return cast_halves(text, kind, lambda part: part.cast(kind))
 
 
 def time_type(text: pa.Array) -> pa.DataType | None:
@@ -84,15 +84,17 @@ def time_type(text: pa.Array) -> pa.DataType | None:
     return None if typed(text, kind)[1].any() else kind
 
 
-def _halved(text: pa.Array, kind: pa.DataType, cast: Callable[[pa.Array], pa.Array]) -> Converted:
-    """Convert all of it at once; if that fails, each half, down to the values that cannot be."""
+def cast_halves(
+    text: pa.Array, kind: pa.DataType, cast: Callable[[pa.Array], pa.Array]
+) -> Converted:
+    """Convert all values at once; if that fails, each half, down to the values that cannot be."""
     try:
         return cast(text), np.zeros(len(text), np.bool_)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        if len(text) == 1:
-            return pa.nulls(1, kind), np.ones(1, np.bool_)
+        if len(text) <= 1:
+            return pa.nulls(len(text), kind), np.ones(len(text), np.bool_)
     middle = len(text) // 2
-    left, right = (_halved(part, kind, cast) for part in (text[:middle], text[middle:]))
+    left, right = (cast_halves(part, kind, cast) for part in (text[:middle], text[middle:]))
     return pa.concat_arrays([left[0], right[0]]), np.concatenate([left[1], right[1]])
 
 
@@ -109,14 +111,14 @@ def _times(text: pa.Array, kind: pa.DataType) -> Converted:
             pass
     text = pc.replace_substring_regex(text, _DIGITS, r"\1")
     if kind.tz is None:
-        return _halved(text, kind, lambda part: part.cast(kind))
+        return cast_halves(text, kind, lambda part: part.cast(kind))
     zoned = mask_of(pc.fill_null(pc.match_substring_regex(text, _ZONE), False))
     order = np.argsort(zoned, kind="stable")
     first = int((~zoned).sum())
     text = text.take(pa.array(order))
     parts = [
-        _halved(text[:first], kind, lambda part: part.cast(NAIVE).cast(kind)),
-        _halved(text[first:], kind, lambda part: part.cast(kind)),
+        cast_halves(text[:first], kind, lambda part: part.cast(NAIVE).cast(kind)),
+        cast_halves(text[first:], kind, lambda part: part.cast(kind)),
     ]
     back = np.argsort(order, kind="stable")
     found = pa.concat_arrays([part[0] for part in parts]).take(pa.array(back))

@@ -153,16 +153,16 @@ class ParquetFile:
 
     def groups(self) -> list[list[int]]:
         """Row groups by load: one each, except that small ones share a load."""
-        found: list[list[int]] = []
+        loads: list[list[int]] = []
         rows = 0
         for group in range(self.metadata.num_row_groups):
             more = self.metadata.row_group(group).num_rows
-            if not found or rows + more > BATCH_ROWS:
-                found.append([])
+            if not loads or rows + more > BATCH_ROWS:
+                loads.append([])
                 rows = 0
-            found[-1].append(group)
+            loads[-1].append(group)
             rows += more
-        return found
+        return loads
 
     def _pieces(self, groups: list[int], names: Sequence[str] | None) -> Iterator[Load]:
         with self._file(buffer_size=1 << 20) as file:
@@ -215,8 +215,8 @@ class IpcFile:
             if isinstance(batch, int):
                 with lock:
                     batch = reader.get_batch(batch)
-            found = pa.Table.from_batches([batch])
-            return decoded(sound(found if names is None else found.select(names)))
+            columns = pa.Table.from_batches([batch])
+            return decoded(sound(columns if names is None else columns.select(names)))
 
         with reader:
             for batch in range(reader.num_record_batches) if random else reader:

@@ -272,8 +272,8 @@ def _give_late(
     function(table.take(to_arrow(rows)))
 
 
-def _views(found: list[Answers]) -> list[Answer]:
-    return [answer for answers in found for answer in answers.views()]
+def _views(answers_of_queries: list[Answers]) -> list[Answer]:
+    return [answer for answers in answers_of_queries for answer in answers.views()]
 
 
 def _seconds(idle: Duration | float | None) -> float | None:

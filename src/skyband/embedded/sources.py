@@ -253,7 +253,7 @@ def _by_time(files: list[ParquetFile], reading: ReadSettings) -> Batches:
     assert reading.time is not None
     names = {file: reading.needed(file.schema) for file in files}
     spans = {file: file.spans(reading.time, names[file]) for file in files}
-    known = {file: [s for s in found if s is not None] for file, found in spans.items()}
+    known = {file: [s for s in of_loads if s is not None] for file, of_loads in spans.items()}
     if any(len(known[file]) < len(spans[file]) for file in files):
         return _in_turn(files, reading)
     files = sorted(files, key=lambda file: min((s.least for s in known[file]), default=FIRST))

@@ -84,16 +84,16 @@ def text_of(file: RawIOBase, path: Path) -> Any:
 
 def blocks(file: BinaryIO | RawIOBase, size: int) -> Iterator[bytes]:
     """The text in blocks of whole lines; the last line may lack its end."""
-    kept = b""
+    rest = b""
     while more := file.read(size):
         end = more.rfind(b"\n") + 1 or more.rfind(b"\r") + 1
         if end:
-            yield kept + more[:end]
-            kept = more[end:]
+            yield rest + more[:end]
+            rest = more[end:]
         else:
-            kept += more
-    if kept:
-        yield kept
+            rest += more
+    if rest:
+        yield rest
 
 
 def _blocks_of(path: Path, size: int, start: int = 0) -> Iterator[bytes]:

@@ -145,12 +145,12 @@ def merged(
         held.append((span, *_sorted(table, ticks)))
         held.sort(key=lambda unit: unit[0].run)
         cuts = [len(t) if upto is None else int(np.searchsorted(t, upto)) for _, t, _ in held]
-        few = sum(cuts) < _FEW_ROWS and sum(own.nbytes for own, *_ in held) < _FEW_BYTES
-        if few and upto is not None:
+        halves = list(zip(held, cuts, strict=True))
+        nbytes = sum(own.nbytes * c // max(len(t), 1) for (own, t, _), c in halves)
+        if sum(cuts) < _FEW_ROWS and nbytes < _FEW_BYTES and upto is not None:
             continue
-        pieces = [(t[:c], rows.slice(0, c)) for (_, t, rows), c in zip(held, cuts, strict=True)]
-        left = zip(held, cuts, strict=True)
-        held = [(own, t[c:], rows.slice(c)) for (own, t, rows), c in left if c < len(t)]
+        pieces = [(t[:c], rows.slice(0, c)) for (_, t, rows), c in halves]
+        held = [(own, t[c:], rows.slice(c)) for (own, t, rows), c in halves if c < len(t)]
         if any(cuts):
             yield _together(pieces)
 
@@ -248,8 +248,8 @@ def ticks_in(read: Callable[[pa.Array], Ints], name: str) -> Ticks:
         column = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
         if not column.null_count:
             return read(column)
-        found = np.full(len(column), _LAST)
-        found[to_numpy(column.is_valid()).astype(np.bool_)] = read(column.drop_null())
-        return found
+        times = np.full(len(column), _LAST)
+        times[to_numpy(column.is_valid()).astype(np.bool_)] = read(column.drop_null())
+        return times
 
     return ticks

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
-from copy import copy
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias
 
@@ -31,14 +30,7 @@ from skyband.data.columns import to_arrow
 from skyband.data.flat_state import require, whole
 from skyband.data.group_table import GroupTable
 from skyband.data.time_axis import TimeAxis
-from skyband.engine.open_panes import (
-    ArrivalTotals,
-    OpenPanes,
-    SplitPanes,
-    Totals,
-    last_windows,
-    totals_for,
-)
+from skyband.engine.open_panes import OpenPanes, SplitPanes, duplicate, last_windows
 from skyband.engine.placement import (
     NEVER,
     Placement,
@@ -100,7 +92,7 @@ def windows_due(
     after: int,
     upto: int,
     lasts: Ints | None = None,
-    least: int = -_FAR,
+    least: int | None = None,
 ) -> Ints:
     """Numbers of the windows to answer among those in ``(after, upto]``, ascending.
 
@@ -108,9 +100,13 @@ def windows_due(
     them; windows without a size have none of those. ``lasts`` are the last windows with rows of
     each pane, if that depends on the rows' source. Windows before ``least`` are as if empty.
     """
-    low = np.maximum(panes.first_window_of(filled), least)
+    low = panes.first_window_of(filled)
+    low = low if least is None else np.maximum(low, least)
     high = panes.last_window_of(filled) if lasts is None else lasts
     covered = low <= high
+    if upto == after + 1:  # most often it is one window
+        due = covered & (low <= upto) & (high >= upto - panes.sized)
+        return np.full(int(due.any()), upto, np.int64)
     low = np.maximum(low[covered], after + 1)
     high = np.minimum(high[covered] + panes.sized, upto)
     low, high = low[low <= high], high[low <= high]
@@ -194,10 +190,9 @@ class TimeClock:
         return first
 
     @property
-    def _least(self) -> int:
+    def _least(self) -> int | None:
         """The first window to answer, if it has joined a running stream."""
-        first = None if self.joined is None else self.panes.first_window_from(self.joined)
-        return -_FAR if first is None else first
+        return None if self.joined is None else self.panes.first_window_from(self.joined)
 
     @property
     def waiting(self) -> bool:
@@ -370,7 +365,8 @@ class TimeClock:
             lasts = last_windows(self.panes, late)
         touched = []
         for panes in self.readers:
-            low = np.maximum(panes.first_window_of(stamps), self._least)
+            low = panes.first_window_of(stamps)
+            low = low if self._least is None else np.maximum(low, self._least)
             high = np.minimum(panes.last_read_of(stamps) if lasts is None else lasts, upto)
             touched.append(np.unique(expand(low, np.maximum(high - low + 1, 0))))
         if self.answered is None and any(map(len, touched)):
@@ -407,10 +403,6 @@ class TimeClock:
         if self.revise is not None:
             return self.first_kept()
         return int(self.panes.first_read(last.first[0], last.end[0]))
-
-    def totals(self) -> Totals:
-        """What adds up the weight of panes."""
-        return totals_for(self.panes)
 
     # Few rows ----------------------------------------------------------------------------------
 
@@ -455,7 +447,7 @@ class TimeClock:
 
     def copied(self) -> TimeClock:
         """An independent copy of this clock."""
-        clock = copy(self)
+        clock = duplicate(self)
         clock.seen, clock.ignored = dict(self.seen), set(self.ignored)
         return clock
 
@@ -629,10 +621,6 @@ class ArrivalClock:
         """Groups that count their arrivals are never forgotten."""
         return NEVER
 
-    def totals(self) -> Totals:
-        """What adds up the weight of panes."""
-        return ArrivalTotals(self.panes)
-
     # Few rows ----------------------------------------------------------------------------------
 
     def glimpse(self, ticks: Ints | None, counting: Ints | None, rows: int) -> ClockPreview | None:
@@ -660,7 +648,7 @@ class ArrivalClock:
 
     def copied(self) -> ArrivalClock:
         """An independent copy of this clock; arrays are never changed, only replaced."""
-        return copy(self)
+        return duplicate(self)
 
     def state(self) -> dict[str, Any]:
         """Plain values for a snapshot."""

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -40,7 +39,7 @@ from skyband.data.group_table import GroupTable
 from skyband.data.ipc import sound_table, table_to_array
 from skyband.data.packing import prefixed, under
 from skyband.engine.clock import TimeClock, clock_for
-from skyband.engine.open_panes import GroupTotals, OpenPanes
+from skyband.engine.open_panes import GroupTotals, OpenPanes, duplicate, totals_for
 from skyband.engine.per_group import make_synopsis, state_of
 from skyband.engine.placement import NEVER
 from skyband.engine.revisions import WindowHistory
@@ -201,7 +200,7 @@ class Fold:
         self.panes = self.query.window.panes
         self.clock = clock_for(self.query, queries, sources, idle, joins)
         self.open = OpenPanes(synopsis.combine)
-        self.totals = self.clock.totals()
+        self.totals = totals_for(self.panes)
         self.total = total
         shared = not isinstance(self.query.window, CountWindow)
         by_group = total and groups.names and shared
@@ -310,7 +309,8 @@ class Fold:
             windows = [self.windows(own, i) for i, own in enumerate(numbers)]
         elif sealed is None and not any(map(len, windows)):
             return None
-        self._add_totals(sealed)
+        if sealed is not None:
+            self._add_totals(sealed)
         mended = None if faults is None else sealed
         # If there is no blank either, this fold was restored after its last pane had expired.
         return Step(windows, self.open.blank if sealed is None else sealed, mended, faults)
@@ -337,7 +337,7 @@ class Fold:
         if self._blank is not None:
             self._corrected = self.state.snapshot()
             self._begin_anew(self._blank)
-        bound, self.totals = self.totals.bound, self.clock.totals()
+        bound, self.totals = self.totals.bound, totals_for(self.panes)
         self.totals.bound = bound
         self.group_totals = self.group_totals and GroupTotals(self.panes)
         return self.open.joined(pieces) if pieces else None, changed
@@ -396,7 +396,7 @@ class Fold:
             self.judge(faults)
         return admitted, faults
 
-    def _add_totals(self, sealed: Runs | None) -> None:
+    def _add_totals(self, sealed: Runs) -> None:
         self.totals.add(sealed)
         if self.group_totals is not None:
             self.group_totals.add(sealed)
@@ -481,7 +481,7 @@ class Fold:
 
     def mark(self) -> tuple[Any, ...]:
         """The state that a failed push must restore; the synopsis's own comes last."""
-        clock, totals = self.clock.copied(), copy(self.totals)
+        clock, totals = self.clock.copied(), duplicate(self.totals)
         state = None if self.admission is None else self.admission.savepoint()
         self._corrected = None
         archived = None if self.archive is None else self.archive.mark()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import accumulate, compress, pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,7 @@ from skyband.arrays import Codes, Ints, Mask, Saved, State
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Runs
 from skyband.data.flat_state import require
-from skyband.panes import DecayPanes, Panes, SidePanes
+from skyband.panes import ArrivalPanes, DecayPanes, Panes, SidePanes
 
 if TYPE_CHECKING:
     from skyband.engine.row_buffer import RowBuffer
@@ -32,6 +32,14 @@ _NEVER = np.iinfo(np.int64).min
 _GROUP_SHIFT = 40
 """Count windows key their pane totals by group and pane; 2^40 panes per group are enough."""
 _PANE = (1 << _GROUP_SHIFT) - 1
+T = TypeVar("T")
+
+
+def duplicate(original: T) -> T:
+    """A copy that shares all attributes; in a fifth of the time of ``copy``."""
+    twin = object.__new__(type(original))
+    twin.__dict__.update(original.__dict__)
+    return twin
 
 
 class Totals:
@@ -50,11 +58,10 @@ class Totals:
         """The scalars that all runs have."""
         return ("total",)
 
-    def add(self, sealed: Runs | None) -> None:
+    def add(self, sealed: Runs) -> None:
         """Add sealed panes, sorted by pane."""
-        if sealed is not None:
-            runs = self._weights(sealed)
-            self.runs = Runs.concat([self.runs, runs]) if len(self.runs) else runs
+        runs = self._weights(sealed)
+        self.runs = Runs.concat([self.runs, runs]) if len(self.runs) else runs
 
     def _weights(self, sealed: Runs) -> Runs:
         """The weight of each of these panes."""
@@ -149,9 +156,9 @@ class ArrivalTotals(Totals):
     def _first_with(self, keys: Ints) -> Any:
         return keys - (keys & _PANE) + np.maximum(super()._first_with(keys & _PANE), 0)
 
-    def add(self, sealed: Runs | None) -> None:
+    def add(self, sealed: Runs) -> None:
         # Without weights, the total is the number of arrivals, so nothing needs to be kept.
-        if sealed is not None and "total" in sealed.scalars:
+        if "total" in sealed.scalars:
             super().add(sealed)
             self.runs = self.runs.take(np.argsort(self._keys(self.runs), kind="stable"))
 
@@ -290,9 +297,11 @@ def last_windows(panes: SidePanes, runs: Runs) -> Ints:
 
 
 def totals_for(panes: Panes) -> Totals:
-    """Totals for time windows that are made of these panes."""
+    """Totals for windows that are made of these panes."""
     if isinstance(panes, SidePanes):
         return SideTotals(panes)
+    if isinstance(panes, ArrivalPanes):
+        return ArrivalTotals(panes)
     return (Totals if panes.sized else RunningTotals)(panes)
 
 

@@ -424,7 +424,7 @@ class PaneSums:
     # State ------------------------------------------------------------------------------------
 
     def _arrays(self) -> State:
-        """The lists, from which sums are made again."""
+        """The lists, from which sums are rebuilt."""
         group = {"group": self.group[: self.items.bound]} if self.own_codes else {}
         return group | {
             "code": self.entries["code"], "value": self.entries["value"],

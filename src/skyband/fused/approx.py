@@ -7,9 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from skyband.arrays import Codes, Floats, Ints, Mask, Saved
+from skyband.arrays import Codes, Floats, Ints, Mask
 from skyband.contract.checks import integer_option
-from skyband.contract.rows import Windows
 from skyband.contract.runs import Runs
 from skyband.data.flat_state import Form, Forms
 from skyband.errors import QueryError
@@ -81,7 +80,6 @@ class EaaApprox(Eaa):
         """Panes that lost an instance which might have been in an answer, ascending."""
         self.lost_best = np.zeros(0)
         """The best score that any such instance of this pane or a newer one could reach."""
-        self._missed: list[Floats] = []
 
     def _best(self, who: Codes, values: Floats, seen: Codes) -> Floats:
         """The greatest values that instances are likely to reach."""
@@ -131,15 +129,9 @@ class EaaApprox(Eaa):
         found: Floats = padded[np.searchsorted(self.lost_pane, first)]
         return found
 
-    def _read(self, first: Ints) -> None:
-        super()._read(first)
-        if len(first):
-            self._missed.append(self._worst(first))
-
-    def _promised(self, runs: Runs, windows: Windows, some: Mask) -> Runs:
-        missed = np.concatenate(self._missed)[some]
-        self._missed = []
-        return runs.with_scalars(**{"bound:missed": missed})
+    def _read(self, first: Ints, answers: Runs, answered: Ints) -> Runs:
+        answers = super()._read(first, answers, answered)
+        return answers.with_scalars(**{"bound:missed": self._worst(answered)})
 
     def partial(self, first: int, end: int, group: int | None = None) -> Runs:
         runs = super().partial(first, end, group)
@@ -154,10 +146,6 @@ class EaaApprox(Eaa):
         full = part.lengths == self.query.k
         return runs.with_scalars(exact=(missed == -np.inf) | (full & (last > missed)))
 
-    def restore(self, arrays: Saved) -> None:
-        super().restore(arrays)
-        self._missed = []
-
     def stats(self) -> dict[str, int | float]:
         return super().stats() | {"sketch_bytes": self.sketch.nbytes}
 
@@ -165,4 +153,3 @@ class EaaApprox(Eaa):
         super()._check()
         assert (np.diff(self.lost_pane) > 0).all()
         assert (np.diff(self.lost_best) <= 0).all()
-        assert not self._missed

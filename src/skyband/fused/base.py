@@ -109,13 +109,10 @@ class Guard:
 
         It has room for a quarter more, so that it need not be rebuilt soon.
         """
-        live = self._live(table, oldest)
+        keys, panes = table
+        live = int(((keys > 0) & (panes[:, -1] >= oldest)).sum())
         wider = self._empty(live + live // 4 + 64)
         return live_slots(table, oldest, wider), wider
-
-    def _live(self, table: Table, oldest: int) -> int:
-        keys, panes = table
-        return int(((keys > 0) & (panes[:, -1] >= oldest)).sum())
 
     def _empty(self, keys: int) -> Table:
         slots = max(-(-4 * keys // 3), 8) + 1
@@ -381,8 +378,11 @@ class FusedSynopsis(Synopsis[FusedTopK]):
         order = np.lexsort((part["tie"], pane))
         bad = np.zeros(len(part), np.bool_)
         bad[order] = self.guard.bad(hashes[order], stream[order], pane, oldest)
-        found = Faults(bad, [self._reason(part, bad)], refused=lambda: self._refused(runs, bad))
-        return self._without(runs, bad), found
+        row, more = int(np.flatnonzero(bad)[0]), int(bad.sum()) - 1
+        others = f" (and {more:,} more like it)" if more else ""
+        reason = self._too_often(part, row) + others
+        faulty = Faults(bad, [reason], refused=lambda: self._refused(runs, bad))
+        return self._without(runs, bad), faulty
 
     def note_reports(self, runs: Runs) -> None:
         """Let the guard remember the reports of sealed panes, which ``admit`` has let pass."""
@@ -405,11 +405,6 @@ class FusedSynopsis(Synopsis[FusedTopK]):
         slim = part.rows(kept, offsets)
         scalars = dict(runs.scalars) | {"rows": np.diff(offsets)}
         return Runs(runs.stamp, runs.group, {REPORTS: slim}, scalars).take(np.diff(offsets) > 0)
-
-    def _reason(self, part: Part, bad: Mask) -> str:
-        row, more = int(np.flatnonzero(bad)[0]), int(bad.sum()) - 1
-        others = f" (and {more:,} more like it)" if more else ""
-        return self._too_often(part, row) + others
 
     def _too_often(self, part: Part, row: int) -> str:
         name, moment = part["id"][row].as_py(), int(part["tie"][row])

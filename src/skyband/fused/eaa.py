@@ -14,8 +14,8 @@ from skyband.contract.rows import Windows
 from skyband.contract.runs import Part, Runs
 from skyband.data.flat_state import Form, Forms
 from skyband.fused.base import REPORTS, FusedSynopsis
+from skyband.fused.kernels.live_reports import retire
 from skyband.fused.kernels.sweep import best_values, compact, dominated, instances
-from skyband.fused.kernels.view import retire
 from skyband.fused.live_reports import NEVER, LiveReports, is_text
 from skyband.fused.sketches import SelfJoin
 from skyband.query.fused import FusedTopK
@@ -23,7 +23,7 @@ from skyband.window import CountWindow
 
 _SLACK = 2048
 """The most reports that may accumulate beyond twice what the last sweep left: so many that the
-fixed cost of a sweep is spread over them, and few enough to take less than a quarter of a megabyte."""
+fixed cost of a sweep is spread over them, and few enough to take less than 250 kB."""
 _SHARE, _LEAST = 4, 64
 """Over a count window it is this part of the window, but at least so many: small windows need less
 state than ``sla`` would."""
@@ -137,9 +137,10 @@ class Eaa(LiveReports, FusedSynopsis):
 
     # Sweeps -------------------------------------------------------------------------------------
 
-    def _read(self, first: Ints) -> None:
+    def _read(self, first: Ints, answers: Runs, answered: Ints) -> Runs:
         if len(first):
             self.first = max(self.first, int(first[-1]))
+        return answers
 
     def _room(self) -> int:
         # Somewhat more than is free now: reports expire while others arrive.
@@ -153,7 +154,8 @@ class Eaa(LiveReports, FusedSynopsis):
     def sweep(self) -> None:
         """Drop every report that can no longer be part of an answer."""
         who, owner, panes, offsets, values, seen = self._instances()
-        lost, work = self._lost(who, offsets, values, seen)
+        current, best = self.score(values), self.score(self._best(who, values, seen))
+        lost, work = dominated(who, offsets, current, best, self.key, self.query.k)
         self._leave(who, panes, offsets, values, seen, lost)
         log = self.log
         kept, dead, hit = compact(log.columns, log.begin, log.end, lost, owner, self.links, who)
@@ -178,11 +180,6 @@ class Eaa(LiveReports, FusedSynopsis):
         found = instances(log.columns, log.begin, log.end, self.mark, self.serial, self.low)
         self.serial += len(found[3])
         return found
-
-    def _lost(self, who: Codes, offsets: Ints, values: Floats, seen: Codes) -> tuple[Mask, int]:
-        """Instances that at least k distinct objects dominate, and the comparisons made."""
-        current, best = self.score(values), self.score(self._best(who, values, seen))
-        return dominated(who, offsets, current, best, self.key, self.query.k)
 
     def _most(self, seen: Codes) -> int:
         """Reports that an object may have in a stream: given, or estimated from the live ones."""

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skyband.arrays import Codes, Floats, Hashes, Ints, Mask, Saved, State, grown
+from skyband.arrays import Codes, Floats, Ints, Mask, Saved, State, grown
 from skyband.contract.checks import integer_option
 from skyband.contract.rows import Windows
 from skyband.contract.runs import Part, Runs, offsets_of
@@ -29,8 +29,17 @@ from skyband.data.keys import KeyIndex
 from skyband.data.order import sortable
 from skyband.data.packing import prefixed, under
 from skyband.fused.base import REPORTS, Guard, Scorer
-from skyband.fused.kernels.reports import advance, dead_of, values_of
-from skyband.fused.kernels.view import REFILLS, VIEW, View, settle
+from skyband.fused.kernels.live_reports import (
+    REFILLS,
+    VIEW,
+    Log,
+    Reports,
+    View,
+    advance,
+    dead_of,
+    settle,
+    values_of,
+)
 from skyband.fused.sketches import Appearances, SelfJoin
 from skyband.kernels.borrow import frozen
 from skyband.kernels.strings import common_prefix, prefix_keys
@@ -92,28 +101,23 @@ def is_text(kind: pa.DataType) -> bool:
 
 # Reports: those that arrive, what they change, and the log of the live ones -----------------------
 
-Columns = tuple[Codes, Codes, Floats, Ints, Codes]
-"""Code of the object, stream, value, pane, position of the object's next report (-1: none)."""
-Rows = tuple[Codes, Codes, Floats, Ints]
-"""The same, of reports that are not in the log yet."""
 _SAVED = ("code", "stream", "value", "pane")
 
 
-def _empty(room: int) -> Columns:
+def _empty(room: int) -> Log:
     code, stream, chain = (np.zeros(room, np.int32) for _ in range(3))
     return code, stream, np.zeros(room), np.zeros(room, np.int64), chain
 
 
-class ReportRows(NamedTuple):
-    """The reports of some panes, and the pane of each."""
+class Steps(NamedTuple):
+    """A step adds reports, drops old panes, and reads a window if it has one."""
 
-    part: Part
-    pane: Ints
-
-    def some(self, row: int, upto: int) -> tuple[Hashes, Codes, Ints]:
-        """Hashes, streams and panes of some rows."""
-        rows = slice(row, upto)
-        return self.part["hash"][rows], self.part["stream"][rows], self.pane[rows]
+    end: Ints
+    """Where its reports end."""
+    first: Ints
+    """The first pane that is live after it."""
+    number: Ints
+    """Its window, or ``UNREAD``."""
 
 
 class ObjectChanges(NamedTuple):
@@ -158,7 +162,7 @@ class ReportLog:
         """The position of the object's next report, by position."""
         return self.columns[4]
 
-    def live(self) -> Columns:
+    def live(self) -> Log:
         """The columns of the live reports."""
         code, stream, value, pane, chain = self.columns
         at = slice(self.begin, self.end)
@@ -198,7 +202,7 @@ class ReportLog:
         live: tuple[Any, ...] = self.live()
         return {name: column.copy() for name, column in zip(_SAVED, live, strict=False)}
 
-    def saved(self, arrays: Saved, objects: int, streams: int) -> Rows:
+    def saved(self, arrays: Saved, objects: int, streams: int) -> Reports:
         """The reports of a snapshot, checked."""
         live = len(arrays["code"])
         forms = dict.fromkeys(_SAVED, Form(live)) | {
@@ -214,8 +218,9 @@ class ReportLog:
 # The state ----------------------------------------------------------------------------------------
 
 NEVER = int(np.iinfo(np.int64).min)
+UNREAD = NEVER
 STRETCH = 8192
-"""Rows taken at once, if there are that many: enough to spread the cost of a call."""
+"""Reports taken at once, if there are that many: enough to spread the cost of a call."""
 _OBJECT = {"key": 0, "links": -1, "ever": 0, "mark": 0, "points": np.nan, "view": -1, "place": -1}
 """Arrays with one entry per object, and the initial value of an entry."""
 
@@ -264,67 +269,48 @@ class LiveReports:
     # Panes ------------------------------------------------------------------------------------
 
     def fold(self, panes: Runs, windows: Windows) -> Runs | None:
-        ids, scores, values, lengths = self._advance(panes, windows.first, windows.end)
-        if not len(windows):
-            return None
-        some = lengths > 0
-        part = Part(offsets_of(lengths[some]), self.rows_of(ids, scores, values))
-        group = np.zeros(int(some.sum()), np.int32)
-        return self._promised(Runs(windows.number[some], group, {"rows": part}), windows, some)
-
-    def _promised(self, runs: Runs, windows: Windows, some: Mask) -> Runs:
-        """The partial answer, with its bounds added."""
-        return runs
-
-    def _advance(
-        self, panes: Runs, first: Ints, end: Ints
-    ) -> tuple[pa.Array, Floats, Floats, Ints]:
-        """Push panes and read windows; returns ids, scores, values and lengths of all answers."""
-        part = panes.parts[REPORTS]
-        step_end = part.offsets[np.searchsorted(panes.stamp, end)]
-        step_first, reads = first, np.ones(len(end), np.bool_)
         self.note_reports(panes)
-        if len(panes) and (not len(end) or step_end[-1] < len(part)):
+        part = panes.parts[REPORTS]
+        end = part.offsets[np.searchsorted(panes.stamp, windows.end)]
+        steps = Steps(end, windows.first, windows.number)
+        if len(panes) and (not len(end) or end[-1] < len(part)):
             # Panes after the last window: one step per pane, since they may hold many rows.
-            extra = part.offsets[1:][part.offsets[1:] > (step_end[-1] if len(end) else 0)]
-            step_end = np.append(step_end, extra)
-            step_first = np.append(step_first, np.full(len(extra), NEVER))
-            reads = np.append(reads, np.zeros(len(extra), np.bool_))
-        none = np.zeros((0, len(self.parts)))
-        answers = [(pa.array([], self.id_type), np.zeros(0), none, np.zeros(0, np.int64))]
+            extra = part.offsets[1:][part.offsets[1:] > (end[-1] if len(end) else 0)]
+            unread = np.full(len(extra), NEVER), np.full(len(extra), UNREAD)
+            steps = Steps(*map(np.append, steps, (extra, *unread)))
+        pane = np.repeat(panes.stamp, part.lengths)
+        answers: list[Runs] = []
         at, row = 0, 0
-        reports = ReportRows(part, np.repeat(panes.stamp, part.lengths))
-        while at < len(step_end):
-            within = np.searchsorted(step_end, row + self._room(), side="right")
+        while at < len(steps.end):
+            within = np.searchsorted(steps.end, row + self._room(), side="right")
             to = max(int(within), at + 1)
-            upto = int(step_end[to - 1])
-            steps = step_end[at:to] - row, step_first[at:to], reads[at:to]
-            answers.append(self._stretch(reports, row, upto, *steps))
-            at, row = to, upto
-        ids, *rest = zip(*answers, strict=True)
-        scores, values, lengths = (np.concatenate(each) for each in rest)
-        return pa.concat_arrays(ids), scores, values, lengths
+            some = Steps(*(array[at:to] for array in steps))
+            answers.append(self._stretch(part, pane, row, some))
+            at, row = to, int(some.end[-1])
+        return Runs.concat(answers) if len(windows) else None
 
-    def _stretch(
-        self, reports: ReportRows, row: int, upto: int, step_end: Ints, step_first: Ints,
-        reads: Mask,
-    ) -> tuple[pa.Array, Floats, Floats, Ints]:  # fmt: skip
-        """Run some steps; returns ids, scores and values read, and the count by window."""
-        if upto > row:
+    def _stretch(self, part: Part, pane: Ints, row: int, steps: Steps) -> Runs:
+        """Run some steps, of the reports from ``row`` on; returns the answers to their windows."""
+        reports = slice(row, int(steps.end[-1]))
+        if reports.stop > row:
             for sketch in self.sketches.values():
-                sketch.add(*reports.some(row, upto))
-        changed = self._take(self._encoded(reports, row, upto), step_end, step_first)
-        self.work["reports_in"] += upto - row
+                sketch.add(part["hash"][reports], part["stream"][reports], pane[reports])
+        changed = self._take(self._encoded(part, pane, reports), steps.end - row, steps.first)
+        self.work["reports_in"] += reports.stop - row
         self.work["score_updates"] += len(changed.codes)
+        reads = steps.number != UNREAD
         codes, points, lengths = self._settle(changed, reads)
-        self._read(step_first[reads])
         ids, values = self.ids.gather(codes), self._known(codes, lengths, changed)
+        some = reads & (lengths > 0)
+        rows = Part(offsets_of(lengths[some]), self.rows_of(ids, points, values))
+        answers = Runs(steps.number[some], np.zeros(int(some.sum()), np.int32), {"rows": rows})
+        answers = self._read(steps.first[reads], answers, steps.first[some])
         self._note(changed)
         self._release(changed.codes)
         self._drop()
-        return ids, points, values, lengths[reads]
+        return answers
 
-    def _take(self, rows: Rows, step_end: Ints, step_first: Ints) -> ObjectChanges:
+    def _take(self, rows: Reports, step_end: Ints, step_first: Ints) -> ObjectChanges:
         """Add reports to the log and expire others, step by step."""
         log = self.log
         log.begin, log.end, touched, values, present, offsets = advance(
@@ -359,19 +345,18 @@ class LiveReports:
         scores[~present.any(axis=1)] = np.nan
         return ObjectChanges(codes, values, present, scores, offsets)
 
-    def _encoded(self, reports: ReportRows, row: int, upto: int) -> Rows:
+    def _encoded(self, part: Part, pane: Ints, reports: slice) -> Reports:
         """Replace the objects of rows by codes, and make room for the rows in the log."""
-        if upto == row:
+        if reports.start == reports.stop:
             none = frozen(np.zeros(0, np.int32))
             return none, none, frozen(np.zeros(0)), frozen(np.zeros(0, np.int64))
-        part, pane = reports
-        codes, fresh_rows, fresh = self.index.encode(part["hash"][row:upto])
-        self._reserve(self.index.bound, upto - row)
+        codes, fresh_rows, fresh = self.index.encode(part["hash"][reports])
+        self._reserve(self.index.bound, len(codes))
         if len(fresh):
-            self.ids.put(fresh, part["id"].slice(row, upto - row), fresh_rows)
+            self.ids.put(fresh, part["id"].slice(reports.start, len(codes)), fresh_rows)
             self._give_keys(fresh)
-        stream, value = part["stream"][row:upto], part["value"][row:upto]
-        return frozen(codes), frozen(stream), frozen(value), frozen(pane[row:upto])
+        stream, value = part["stream"][reports], part["value"][reports]
+        return frozen(codes), frozen(stream), frozen(value), frozen(pane[reports])
 
     def _give_keys(self, fresh: Codes) -> None:
         """Set the keys of new objects; of all objects if their common prefix became shorter."""
@@ -425,8 +410,12 @@ class LiveReports:
             self.index.release(dead)
             self.ever[dead] = 0
 
-    def _read(self, first: Ints) -> None:
-        """Hook: called with the first panes of windows that were just read."""
+    def _read(self, first: Ints, answers: Runs, answered: Ints) -> Runs:
+        """Hook: called with the first panes of windows that were just read, and their answers.
+
+        ``answered`` are the first panes of those that have an answer, which may get its bounds.
+        """
+        return answers
 
     def _room(self) -> int:
         """Reports that may arrive before something should be dropped."""

@@ -9,8 +9,8 @@ import numpy as np
 from skyband.arrays import Codes, Floats, Ints, Mask, grown
 from skyband.data.flat_state import Form, Forms
 from skyband.fused.base import FusedSynopsis
+from skyband.fused.kernels.live_reports import LIMIT, REFILLS, VIEW
 from skyband.fused.kernels.sla import first_of_lists, move_in_lists
-from skyband.fused.kernels.view import LIMIT, REFILLS, VIEW
 from skyband.fused.live_reports import LiveReports, ObjectChanges
 
 

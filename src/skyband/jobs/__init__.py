@@ -21,9 +21,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from skyband.jobs.checks import check_ready, waits_for
 from skyband.jobs.job import CardView, Job, explain
 from skyband.jobs.parsing import JobProblem, load_board, load_job, parse_job, problems_of
-from skyband.jobs.ready import check_ready, waits_for
 from skyband.jobs.report import Tell
 from skyband.spark.sessions import require_packages
 

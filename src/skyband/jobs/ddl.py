@@ -42,15 +42,15 @@ def arrow_schema(where: str, text: str) -> pa.Schema:
     fields: list[tuple[str, pa.DataType]] = []
     at = 0
     while True:
-        found = _FIELD.match(text, at)
-        if found is None:
+        field = _FIELD.match(text, at)
+        if field is None:
             raise QueryError(
                 f"{where} schema cannot be read at {text[at : at + 30]!r}; write columns and "
                 "types, for example 'ts timestamp, id string, score double'"
             )
-        name = found[1] or found[2]
-        fields.append((name, _type(where, name, found[3].lower(), found[4])))
-        at = found.end()
+        name = field[1] or field[2]
+        fields.append((name, _type(where, name, field[3].lower(), field[4])))
+        at = field.end()
         if at == len(text):
             break
         if text[at] != ",":

@@ -128,13 +128,13 @@ def guesses(sample: pa.Table) -> dict[str, ColumnGuess]:
     """What a query could have as its time, score, id and item, where a column fits."""
     time = _time(sample)
     columns = [each for each in _columns(sample) if each.name != time]
-    found = {
+    chosen = {
         "time": None if time is None else ColumnGuess(time, ""),
         "score": _guess(columns, "measure"),
         "id": _guess(columns, "named"),
         "item": _guess(columns, "counted"),
     }
-    return {role: guess for role, guess in found.items() if guess is not None}
+    return {role: guess for role, guess in chosen.items() if guess is not None}
 
 
 def _time(sample: pa.Table) -> str | None:
@@ -152,29 +152,27 @@ def _time(sample: pa.Table) -> str | None:
 def _guess(columns: Sequence[_Column], points: str) -> ColumnGuess | None:
     """The column that has most points of a kind."""
     fitting = [each for each in columns if getattr(each, points) >= 0]
-    found = max(fitting, key=lambda each: getattr(each, points), default=None)
-    if found is None:
+    best = max(fitting, key=lambda each: getattr(each, points), default=None)
+    if best is None:
         return None
     if points == "measure":
-        named = found.words & set(_MEASURES)
-        return ColumnGuess(
-            found.name, "its name says that it is a measure" if named else "a number"
-        )
-    why = "its name says what a row is about" if found.words & _SUBJECTS else "text"
-    values = f"{found.values:,} value{'s' * (found.values != 1)} in {found.rows:,} rows"
-    own = 1 < found.values == found.rows
-    return ColumnGuess(found.name, f"{why}; {'every row has its own' if own else values}")
+        named = best.words & set(_MEASURES)
+        return ColumnGuess(best.name, "its name says that it is a measure" if named else "a number")
+    why = "its name says what a row is about" if best.words & _SUBJECTS else "text"
+    values = f"{best.values:,} value{'s' * (best.values != 1)} in {best.rows:,} rows"
+    own = 1 < best.values == best.rows
+    return ColumnGuess(best.name, f"{why}; {'every row has its own' if own else values}")
 
 
 def _with_times(sample: pa.Table) -> tuple[pa.Table, dict[str, TimeForm]]:
     """The sample, with text and numbers that look like times as timestamps, and their forms."""
-    found: dict[str, TimeForm] = {}
+    forms: dict[str, TimeForm] = {}
     for at, name in enumerate(sample.column_names):
         form = _form_of(name, sample.column(at).drop_null())
         if form is not None:
-            found[name] = form
+            forms[name] = form
             sample = sample.set_column(at, name, form.read(name, sample.column(at)))
-    return sample, found
+    return sample, forms
 
 
 def _form_of(name: str, column: pa.ChunkedArray) -> TimeForm | None:
@@ -204,33 +202,23 @@ def _delimiter(path: Path) -> str | None:
     return max(signs, key=head.count, default=None)
 
 
-def mostly_null(sample: pa.Table) -> list[str]:
-    """The columns that were not taken because many of their rows are null, with the share."""
-    return [
-        f"{each.name} was left out: {each.nulls:.0%} of its values are null".replace("%", " %")
-        for each in _columns(sample)
-        if each.nulls > _MOST_NULL and each.words & _SUBJECTS
-    ]
-
-
 def is_time(kind: pa.DataType) -> bool:
     """Whether values are moments or days."""
     return bool(pa.types.is_timestamp(kind) or pa.types.is_date(kind))
 
 
 def _columns(sample: pa.Table) -> list[_Column]:
-    return [_column(name, sample[name], sample.num_rows) for name in sample.column_names]
-
-
-def _column(name: str, column: pa.ChunkedArray, rows: int) -> _Column:
-    kind = output_type(column.type)
-    plain = column.cast(kind) if pa.types.is_dictionary(column.type) else column
-    try:
-        values = pc.count_distinct(plain).as_py()
-    except pa.ArrowException:  # lists, for example
-        values = 0
-    words = frozenset(_words(name))
-    return _Column(name, kind, words, rows, values, column.null_count / max(rows, 1))
+    columns, rows = [], sample.num_rows
+    for name, column in zip(sample.column_names, sample.columns, strict=True):
+        kind = output_type(column.type)
+        plain = column.cast(kind) if pa.types.is_dictionary(column.type) else column
+        try:
+            values = pc.count_distinct(plain).as_py()
+        except pa.ArrowException:  # lists, for example
+            values = 0
+        nulls = column.null_count / max(rows, 1)
+        columns.append(_Column(name, kind, frozenset(_words(name)), rows, values, nulls))
+    return columns
 
 
 _SAMPLE = 10_000
@@ -314,7 +302,12 @@ close = true                     # answer the last windows at the end
 
 
 def _left_out(look: SourceSample) -> str:
-    return "".join(f"#\n# {why}\n" for why in mostly_null(look.sample))
+    """The columns that were not taken because many of their rows are null, with the share."""
+    return "".join(
+        f"#\n# {column.name} was left out: {100 * column.nulls:.0f} % of its values are null\n"
+        for column in _columns(look.sample)
+        if column.nulls > _MOST_NULL and column.words & _SUBJECTS
+    )
 
 
 def _best(look: SourceSample) -> str:
@@ -337,8 +330,8 @@ def _chosen(look: SourceSample, role: str) -> str:
     """The line of a column, with the reason for it."""
     if role not in look.guesses:
         return ""
-    found = look.guesses[role]
-    return f"{f'{role} = {_quoted(found.name)}':<32} # {found.why}\n"
+    guess = look.guesses[role]
+    return f"{f'{role} = {_quoted(guess.name)}':<32} # {guess.why}\n"
 
 
 def _over(look: SourceSample) -> str:

@@ -11,19 +11,10 @@ from typing import Any
 from skyband import registry
 from skyband.engine.explain import sharing_of
 from skyband.errors import EngineError
-from skyband.jobs.checks import read_by_workers
 from skyband.jobs.secrets import FROM_ENV, from_env, hidden, shown
 from skyband.query import Query
 from skyband.query.checks import OnBad
 from skyband.spark.plan import buckets_of
-from skyband.window import (
-    CountWindow,
-    DecayWindow,
-    LandmarkWindow,
-    SideWindows,
-    TimeWindow,
-    Window,
-)
 
 Columns = Mapping[str, Mapping[str, str]]
 """What each source computes its columns from; empty if it has all columns as they are."""
@@ -41,6 +32,19 @@ class JobSection:
         found = self.settings.get(name)
         named = self.settings.get(f"{name}_env") if name in FROM_ENV else None
         return found if named is None else from_env(name, found, named)
+
+    @property
+    def by_workers(self) -> bool:
+        """Whether workers read the records of a source by themselves, without Spark's readers.
+
+        They read files of the formats that pyarrow has, and JSON. Expressions (``columns``) are
+        SQL, so they need Spark.
+        """
+        if self["reader"] == "spark" or self["columns"]:
+            return False
+        if self.kind == "files":
+            return self["format"] not in ("orc", "avro", "text")
+        return self.kind in ("kafka", "socket") and self["format"] in (None, "json")
 
 
 @dataclass(frozen=True)
@@ -114,10 +118,17 @@ class Job:
         revise = self.queries[query].window.revise_ticks
         return revise is not None and not self.changes_of(query)
 
+    def table(self, query: str) -> str:
+        """The table of a query in the job file."""
+        return "query" if self.alone else f"queries.{query}"
+
+    def sink_table(self, query: str) -> str:
+        """The table of a query's sink in the job file."""
+        return "sink" if self.alone else f"{self.table(query)}.sink"
+
     def where(self, query: str, part: str = "") -> str:
         """How messages name a part of a query: ``[query.window]``, ``[queries.NAME.sink]``."""
-        table = "query" if self.alone else f"queries.{query}"
-        return f"[{table}{'.' * bool(part)}{part}]"
+        return f"[{self.table(query)}{'.' * bool(part)}{part}]"
 
     @property
     def columns(self) -> Columns:
@@ -126,7 +137,7 @@ class Job:
 
     def where_sink(self, query: str) -> str:
         """How messages name the sink of a query."""
-        return "[sink]" if self.alone else self.where(query, "sink")
+        return f"[{self.sink_table(query)}]"
 
 
 def source_table(name: str) -> str:
@@ -166,7 +177,7 @@ def explain(job: Job) -> str:
     local = job.engine == "local"
     lines = [f"pipeline {job.name}{' in this process' if local else ''}"]
     for name, source in job.sources.items():
-        who = ", by the workers" if read_by_workers(source) else ", by Spark's reader"
+        who = ", by the workers" if source.by_workers else ", by Spark's reader"
         who = "" if local else who
         lines.append(f"  read   {f'{name}: ' if name else ''}{_told(source)}{who}")
     if job.on_bad == "raise":
@@ -187,26 +198,6 @@ def explain(job: Job) -> str:
     return "\n".join(lines)
 
 
-def _over(window: Window) -> str:
-    if isinstance(window, CountWindow):
-        return f"the last {window.size} rows every {window.slide or window.size}"
-    each = next(iter(window.values())) if isinstance(window, SideWindows) else window
-    slide = each.slide or each.size if isinstance(each, TimeWindow) else each.slide
-    zone = "" if each.zone is None else f" of {each.zone}"
-    revise = getattr(each, "revise", None)
-    every = f"every {slide}{zone}, lateness {each.lateness}"
-    every += "" if revise is None else f", corrected for {revise}"
-    if isinstance(window, SideWindows):
-        sizes = " and ".join(f"{name} {side.size}" for name, side in window.items())
-        return f"windows {sizes} {every}"
-    if isinstance(window, DecayWindow):
-        return f"half-life {window.half_life} {every}"
-    if isinstance(window, LandmarkWindow):
-        since = "the first row" if window.since is None else window.since
-        return f"since {since} {every}"
-    return f"window {window.size} {every}"
-
-
 def _shards(job: Job) -> str:
     from skyband.jobs.spark.first_batch import job_split  # which needs jobs
 
@@ -215,12 +206,14 @@ def _shards(job: Job) -> str:
 
 
 def _explain_query(job: Job, name: str, shards: str) -> list[str]:
-    query, window = job.queries[name], job.queries[name].window
+    query, panes = job.queries[name], job.queries[name].window.panes
+    ((_, settings),) = query.spec()["window"].items()
+    words = " ".join(query.window.words(settings))
+    by = f", by {', '.join(query.groups)}" if query.groups else ""
     lines = [
-        f"  query  {query.kind} by {registry.choose(query)}, "
-        f"{_over(window)}" + (f", by {', '.join(query.groups)}" if query.groups else ""),
-        f"  panes  {window.panes.per_window} per window, {window.panes.per_slide} per slide; "
-        f"summaries are made where the rows are",
+        f"  query  {query.kind} by {registry.choose(query)}, window {words}{by}",
+        f"  panes  {panes.per_window} per window, {panes.per_slide} per slide; "
+        "summaries are made where the rows are",
     ]
     if not job.alone and job.engine == "local":
         lines.append(f"  share  {sharing_of(name, job.queries)}")

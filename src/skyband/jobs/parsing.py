@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, dataclass, fields
 from functools import partial
 from pathlib import Path
@@ -18,23 +18,18 @@ from skyband.jobs.allowed_keys import (
     ENGINES,
     JOB,
     METRICS,
+    PATHS,
     SINKS,
     SOURCES,
     TRIGGER,
     KeyTypes,
+    value_checks,
 )
-from skyband.jobs.checks import (
-    SINK_CHECKS,
-    SOURCE_CHECKS,
-    TRIGGER_CHECKS,
-    check_query,
-    job_checks,
-)
+from skyband.jobs.checks import file_checks, job_checks, ready_checks
 from skyband.jobs.job import CardView, Job, JobSection, source_table
-from skyband.jobs.ready import file_checks, ready_checks
 from skyband.query import Query
 from skyband.query.base import KINDS
-from skyband.query.checks import count, one_of
+from skyband.query.checks import one_of
 from skyband.sql.statement import WHOLE, read_statement
 from skyband.window import CountWindow, DecayWindow, LandmarkWindow, TimeWindow, Window
 
@@ -60,7 +55,7 @@ def read_query(table: str, fields_given: Mapping[str, Any], problems: Problems) 
     """The query of a table; None, with all its problems noted, if it is wrong."""
     if "sql" in fields_given:
         return _read_statement(table, fields_given, problems)
-    found: Problems = []
+    faults: Problems = []
     kind = fields_given.get("kind", "")
     try:
         one_of(f"[{table}] kind", kind, tuple(KINDS))
@@ -74,43 +69,43 @@ def read_query(table: str, fields_given: Mapping[str, Any], problems: Problems) 
     given = {name: value for name, value in fields_given.items() if name != "kind"}
     for name in [name for name in given if name not in known]:
         meant = did_you_mean(name, known)
-        found.append((table, f"[{table}] has no key {name!r}; {kind} has {listed}{meant}"))
+        faults.append((table, f"[{table}] has no key {name!r}; {kind} has {listed}{meant}"))
         del given[name]
     for name, each in known.items():
         if name not in given and name != "window" and _required(each):
-            found.append((table, f"[{table}] needs {name!r}; {kind} has {listed}"))
+            faults.append((table, f"[{table}] needs {name!r}; {kind} has {listed}"))
             given[name] = _SAMPLES.get(name)
-    window = _windows(f"{table}.window", given.get("window"), found)
+    window = _windows(f"{table}.window", given.get("window"), faults)
     given["window"] = window or TimeWindow("1 hour")
     samples = {**_SAMPLES, "window": given["window"]}
     query, more = _tried(lambda settings: cls(**settings), given, samples)
-    found += [(table, _about(table, text)) for text in more]
-    problems += found
-    return None if found else query
+    faults += [(table, _about(table, text)) for text in more]
+    problems += faults
+    return None if faults else query
 
 
 def _read_statement(table: str, settings: Mapping[str, Any], problems: Problems) -> Query | None:
     """The query of a table with a statement, whose answers have the query's own columns."""
-    found = [
+    texts = [
         f"leave out {name!r}: sql defines the whole query" for name in settings if name != "sql"
     ]
     statement = None
     try:
         statement = read_statement(settings["sql"])
     except SkybandError as problem:
-        found.append(str(problem))
+        texts.append(str(problem))
     if statement is not None:
         if statement.open:
-            found.append("sql: a job knows no columns before it runs; name them instead of *")
+            texts.append("sql: a job knows no columns before it runs; name them instead of *")
         if statement.query.time == WHOLE:
-            found.append("sql: a job has no end; write FROM LANDMARK(TABLE t, DESCRIPTOR(ts), ...)")
-        found += [
+            texts.append("sql: a job has no end; write FROM LANDMARK(TABLE t, DESCRIPTOR(ts), ...)")
+        texts += [
             f"sql: in a job, {name!r} is called {column!r}; write AS {column}"
             for column, name in statement.columns
             if column != name
         ]
-    problems += [(table, f"[{table}] {text}") for text in found]
-    return None if found or statement is None else statement.query
+    problems += [(table, f"[{table}] {text}") for text in texts]
+    return None if texts or statement is None else statement.query
 
 
 def _required(each: Field[Any]) -> bool:
@@ -127,14 +122,14 @@ def _tried(
     make: Callable[[dict[str, Any]], T], given: Mapping[str, Any], samples: Mapping[str, Any]
 ) -> tuple[T | None, list[str]]:
     """What can be made, with samples for settings at fault, and what was wrong with them."""
-    left, found = dict(given), list[str]()
+    left, texts = dict(given), list[str]()
     while True:
         text = _problem(make, left)
         if text is None:
-            return make(left), found
-        if text in found:
-            return None, found
-        found.append(text)
+            return make(left), texts
+        if text in texts:
+            return None, texts
+        texts.append(text)
         words = f" {text.replace(chr(39), ' ')} "
         for name in sorted(left, key=lambda each: f" {each} " not in words):
             mended = _without(left, name, samples)
@@ -142,7 +137,7 @@ def _tried(
                 left = mended
                 break
         else:
-            return None, found
+            return None, texts
 
 
 def _problem(make: Callable[[dict[str, Any]], Any], given: dict[str, Any]) -> str | None:
@@ -170,8 +165,8 @@ def _windows(
 ) -> Window | Mapping[str, Window | None] | None:
     """A window, or a window per source: a table of tables."""
     if isinstance(given, Mapping) and given and all(isinstance(v, Mapping) for v in given.values()):
-        found = {n: _window(f"{table}.{n}", each, problems) for n, each in given.items()}
-        return None if None in found.values() else found
+        windows = {n: _window(f"{table}.{n}", each, problems) for n, each in given.items()}
+        return None if None in windows.values() else windows
     return _window(table, given, problems)
 
 
@@ -194,10 +189,10 @@ def _window(table: str, entry: Any, problems: Problems) -> Window | None:
     names += ["zone", "revise"] * (first == "size")
     other = " (or count, half_life or since instead of size)" if first == "size" else ""
     listed = f"its keys are {', '.join(names)}{other}"
-    found = [f"{where} has no key {name!r}; {listed}" for name in entry if name not in names]
+    texts = [f"{where} has no key {name!r}; {listed}" for name in entry if name not in names]
     needed = names[: 1 if first in ("size", "count") else 2]
     missing = [name for name in needed if name not in entry]
-    found += [f"{where} needs a {name}; {listed}" for name in missing]
+    texts += [f"{where} needs a {name}; {listed}" for name in missing]
     given = {
         n: None if n == "since" and v == "first" else v for n, v in entry.items() if n in names
     }
@@ -210,9 +205,9 @@ def _window(table: str, entry: Any, problems: Problems) -> Window | None:
         long = 1 << 40 if whole else "10000 days"
         samples = {"size": long, "half_life": long, "since": None}
         window, more = _tried(lambda settings: make(**settings), given, samples)
-        found += [_about(table, text) for text in more]
-    problems += [(table, text) for text in found]
-    return None if found else window
+        texts += [_about(table, text) for text in more]
+    problems += [(table, text) for text in texts]
+    return None if texts else window
 
 
 # Finds the line of a job file that a problem is about --------------------------------------------
@@ -309,18 +304,13 @@ def load_board(path: str | Path) -> Job:
     """
     tables, _ = _read(Path(path))
     name = str(tables.get("name", Path(path).stem))
-    sink = {"sink": {"kind": "console"}}
-    given = tables.get("queries")
-    if isinstance(given, Mapping):
-        given = {n: {**sink, **q} if isinstance(q, Mapping) else q for n, q in given.items()}
-    elif "query" in tables:
-        query = tables["query"]
-        given = {name: {**sink, **query} if isinstance(query, Mapping) else query}
-    dropped = ("query", "queries", "sink", "dead_letters", "checkpoint", "trigger", "metrics")
-    plain = {key: value for key, value in tables.items() if key not in dropped}
-    whole = plain | {"name": name, "checkpoint": name, "engine": "local"}
+    dropped = ("query", "sink", "dead_letters", "checkpoint", "trigger", "metrics")
+    whole = {key: value for key, value in tables.items() if key not in dropped}
+    whole |= {"name": name, "checkpoint": name, "engine": "local"}
+    if "query" in tables:
+        whole.setdefault("queries", {name: tables["query"]})
     try:
-        return parse_job(whole | ({} if given is None else {"queries": given}), Path(path).parent)
+        return parse_job(whole, Path(path).parent)
     except QueryError as problem:
         raise QueryError(f"{path}: {problem}") from None
 
@@ -334,8 +324,10 @@ def problems_of(path: str | Path, engine: str | None = None) -> list[JobProblem]
     parsing = _Parsing(Path(path).parent)
     parsing.job(_with_engine(tables, engine), ready=True)
     lines = LineIndex(text)
-    found = {JobProblem(lines.find(where, problem), problem) for where, problem in parsing.problems}
-    return sorted(found, key=lambda each: (each.line, each.text))
+    problems = {
+        JobProblem(lines.find(where, problem), problem) for where, problem in parsing.problems
+    }
+    return sorted(problems, key=lambda each: (each.line, each.text))
 
 
 def _read(path: Path) -> tuple[dict[str, Any], str]:
@@ -372,26 +364,16 @@ class _Parsing:
         keep other places from being checked.
         """
         self._keys(JOB, "the job", "", tables)
+        good = JOB.good(tables)
         sources = self._sources(tables)
         queries, sinks, cards = self._queries(tables)
         self._check_sources(tables, queries)
-        trigger = tables.get("trigger", {})
-        if self._keys(TRIGGER, "[trigger]", "trigger", trigger):
-            for check in TRIGGER_CHECKS:
-                self.attempt("trigger", partial(check, trigger))
-        good = JOB.good(tables)
-        for name in ("history", "shards"):
-            self.attempt("", partial(count, name, good.get(name), optional=True))
-        metrics = tables.get("metrics", {})
+        trigger, metrics = tables.get("trigger", {}), tables.get("metrics", {})
+        self._keys(TRIGGER, "[trigger]", "trigger", trigger)
         whole = "metrics" not in tables or self._keys(METRICS, "[metrics]", "metrics", metrics)
-        self.attempt("", lambda: one_of("on_bad", tables.get("on_bad", "skip"), ("skip", "raise")))
-        self.attempt("", lambda: one_of("late", tables.get("late", "count"), ("count", "letters")))
-        self.attempt("", lambda: one_of("engine", tables.get("engine", "spark"), ENGINES))
         letters = None
         if "dead_letters" in tables:
-            letters = self._section(
-                "dead_letters", tables["dead_letters"], DEAD_LETTERS, SINK_CHECKS
-            )
+            letters = self._section("dead_letters", tables["dead_letters"], DEAD_LETTERS)
         read: dict[str, Any] = {
             "name": good.get("name", "job"),
             "checkpoint": _path(good.get("checkpoint", "checkpoint"), self.folder),
@@ -400,40 +382,35 @@ class _Parsing:
             "sinks": sinks,
             "cards": cards,
             "alone": "query" in tables,
-            "trigger": trigger if isinstance(trigger, Mapping) else {},
+            "trigger": TRIGGER.good(trigger),
             "metrics": metrics if whole else {},
             "dead_letters": letters,
             "spark": {name: str(value) for name, value in _flat(good.get("spark", {}))},
         }
         hidden = ("source", "query", "sink")
         job = Job(**({key: good[key] for key in good if key not in hidden} | read))
-        self._check(job, ready)
-        return None if self.problems else job
-
-    def _check(self, job: Job, ready: bool) -> None:
-        """Check what depends on several parts of a job."""
         checks = job_checks(job)
-        for name in job.queries:
-            table = "query" if job.alone else f"queries.{name}"
-            checks.append((table, partial(check_query, job, name)))
         if ready and job.engine in (None, *ENGINES):
             checks += [*ready_checks(job, serving=True), *file_checks(job)]
         for table, check in checks:
             self.attempt(table, check)
+        return None if self.problems else job
 
-    def attempt(self, table: str, make: Callable[[], T]) -> T | None:
-        """What ``make`` returns; None, with a problem noted, if it raises an error of ours."""
+    def attempt(self, table: str, check: Callable[[], Any]) -> None:
+        """Note the problem if a check raises an error of ours."""
         try:
-            return make()
+            check()
         except SkybandError as problem:
             if (table, str(problem)) not in self.problems:
                 self.problems.append((table, str(problem)))
-            return None
 
     def _keys(self, keys: KeyTypes, where: str, table: str, given: Any) -> bool:
-        found = keys.problems(where, given)
-        self.problems += [(table, problem) for problem in found]
-        return not found
+        """Check the keys of a table and their values; whether nothing is wrong."""
+        before = len(self.problems)
+        self.problems += [(table, problem) for problem in keys.problems(where, given)]
+        for check in value_checks(f"[{table}]" if table else "", keys.good(given)):
+            self.attempt(table, check)
+        return len(self.problems) == before
 
     def _sources(self, tables: Mapping[str, Any]) -> dict[str, JobSection]:
         if ("source" in tables) == ("sources" in tables):
@@ -444,7 +421,7 @@ class _Parsing:
         sources = {}
         for name, each in given.items() if isinstance(given, Mapping) else ():
             table = source_table(name)
-            section = self._section(table, each, SOURCES, SOURCE_CHECKS)
+            section = self._section(table, each, SOURCES)
             if section is not None:
                 sources[name] = section
         return sources
@@ -457,7 +434,15 @@ class _Parsing:
         names = None if given is None else list(given) if isinstance(given, Mapping) else []
         local = tables.get("engine") == "local"
         for query in queries.values():
-            self.attempt("source", partial(_check_sources, query, names, local))
+            own = names
+            if names is not None and local and query.sources:  # a local query reads its own only
+                own = [name for name in names if name in query.sources]
+            example = " and ".join(f"[sources.{name}]" for name in query.sources)
+            try:
+                query.check_sources(own, example=example)
+            except SchemaError as problem:
+                text = f"the job's sources do not fit its query: {problem}"
+                self.problems.append(("source", text))
         read = {name for query in queries.values() for name in query.sources}
         for name in names if names and local and read else ():
             if name not in read:
@@ -489,7 +474,7 @@ class _Parsing:
                 continue
             own = not alone and "sink" in each
             place, sink = (f"{table}.sink", each["sink"]) if own else ("sink", shared)
-            section = self._section(place, sink, SINKS, SINK_CHECKS)
+            section = self._section(place, sink, SINKS)
             shown = {key: each[key] for key in CARD.known if key in each}
             self._keys(CARD, f"[{table}]", table, shown)
             cards[name] = CardView(**CARD.good(shown))
@@ -500,48 +485,31 @@ class _Parsing:
                 queries[name], sinks[name] = query, section
         return queries, sinks, cards
 
-    def _section(
-        self,
-        table: str,
-        given: Any,
-        kinds: Mapping[str, KeyTypes],
-        checks: Sequence[Callable[[str, JobSection], None]],
-    ) -> JobSection | None:
+    def _section(self, table: str, given: Any, kinds: Mapping[str, KeyTypes]) -> JobSection | None:
         """A part of a job with a kind; None, with problems noted, if it is wrong."""
         where = f"[{table}]"
         if not isinstance(given, Mapping):
             self.problems.append((table, f"{where} must be a table of settings, not {given!r}"))
             return None
         kind = given.get("kind", "")
+        try:
+            one_of(f"{where} kind", kind, tuple(kinds))
+        except QueryError as problem:
+            self.problems.append((table, str(problem)))
+            return None
+        keys = kinds[kind]
         before = len(self.problems)
-        self.attempt(table, lambda: one_of(f"{where} kind", kind, tuple(kinds)))
-        if len(self.problems) > before:
+        self._keys(keys, where, table, {n: value for n, value in given.items() if n != "kind"})
+        settings = keys.good(given)
+        if keys.lacks(settings):
             return None
-        settings = {name: value for name, value in given.items() if name != "kind"}
-        whole = self._keys(kinds[kind], where, table, settings)
-        if kinds[kind].lacks(kinds[kind].good(settings)):
-            return None
-        settings = kinds[kind].good(settings)
-        for name in kinds[kind].paths:
+        for name in PATHS:
             if name in settings:
                 settings[name] = _path(settings[name], self.folder)
         section = JobSection(kind, settings)
-        before = len(self.problems)
-        for check in checks:
+        for check in keys.checks:
             self.attempt(table, partial(check, where, section))
-        return section if whole and len(self.problems) == before else None
-
-
-def _check_sources(query: Query, sources: list[str] | None, local: bool) -> None:
-    """Raise QueryError unless a query can read the sources; a local one reads those it names."""
-    try:
-        example = " and ".join(f"[sources.{name}]" for name in query.sources)
-        own = sources
-        if sources is not None and local and query.sources:
-            own = [name for name in sources if name in query.sources]
-        query.check_sources(own, example=example)
-    except SchemaError as problem:
-        raise QueryError(f"the job's sources do not fit its query: {problem}") from None
+        return section if len(self.problems) == before else None
 
 
 def _path(value: str, folder: Path | None) -> str:
@@ -552,11 +520,11 @@ def _path(value: str, folder: Path | None) -> str:
 
 def _flat(table: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
     """Join the keys of nested tables with dots: TOML reads a.b = 1 as a table in a table."""
-    found = []
+    pairs = []
     for name, value in table.items():
         if isinstance(value, Mapping):
-            found += _flat(value, f"{prefix}{name}.")
+            pairs += _flat(value, f"{prefix}{name}.")
         else:
             shown = str(value).lower() if isinstance(value, bool) else value
-            found.append((f"{prefix}{name}", shown))
-    return found
+            pairs.append((f"{prefix}{name}", shown))
+    return pairs

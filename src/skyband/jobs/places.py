@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import importlib
 import os
 import re
 from collections.abc import Callable
@@ -28,16 +28,6 @@ def folder_of(where: str, path: str) -> tuple[Any, str]:
     return system, folder
 
 
-def check_local(what: str, folder: str) -> None:
-    """Raise EngineError for a folder on this machine that cannot be made or written to."""
-    path = Path(folder).absolute()
-    there = next(each for each in (path, *path.parents) if each.exists())
-    if not there.is_dir():
-        raise EngineError(f"{what} {folder!r}: {str(there)!r} is a file; give a folder")
-    if not os.access(there, os.W_OK | os.X_OK):
-        raise EngineError(f"{what} {folder!r}: no permission to write to {str(there)!r}")
-
-
 def check_unused(where: str, exists: Callable[[Path], bool], folder: Path) -> None:
     """Raise EngineError for a folder where Spark would ignore our files."""
     if exists(folder / "_spark_metadata"):
@@ -45,22 +35,6 @@ def check_unused(where: str, exists: Callable[[Path], bool], folder: Path) -> No
             f"{where} the folder {str(folder)!r} contains _spark_metadata, written by Spark's own "
             "file sink, so Spark would ignore all other files there; give another folder"
         )
-
-
-def check_avro(where: str, path: str | None) -> None:
-    """Raise QueryError if an Avro schema is not given, cannot be read, or is not a schema."""
-    if path is None:
-        raise QueryError(f"{where} format 'avro' needs avro_schema, a file with the Avro schema")
-    try:
-        found = json.loads(Path(path).read_text(encoding="utf-8"))
-    except OSError as problem:
-        raise QueryError(
-            f"{where} avro_schema {path!r} cannot be read ({problem.strerror}); give a schema file"
-        ) from None
-    except ValueError as problem:
-        raise QueryError(f"{where} avro_schema {path!r} is not JSON: {problem}") from None
-    if not isinstance(found, dict) or found.get("type") != "record":
-        raise QueryError(f"{where} avro_schema {path!r} must be the schema of a record")
 
 
 def check_table(where: str, table: str, parts: int = 2) -> None:
@@ -87,26 +61,19 @@ def check_dsn(where: str, dsn: str | None, dsn_env: str | None) -> None:
 def dsn_of(where: str, dsn: str | None, dsn_env: str | None) -> str:
     """The connection string of a PostgreSQL sink."""
     check_dsn(where, dsn, dsn_env)
-    found = dsn if dsn_env is None else os.environ.get(dsn_env)
-    if found is None:
+    address = dsn if dsn_env is None else os.environ.get(dsn_env)
+    if address is None:
         raise QueryError(
             f"{where} the environment has no variable {dsn_env!r}; set it to the connection string"
         )
-    if not found.strip():
+    if not address.strip():
         raise QueryError(f"{where} the connection string is empty")
-    return found
+    return address
 
 
 def require_psycopg() -> Any:
     """The package psycopg; raises EngineError if it is missing."""
-    try:
-        import psycopg
-    except ImportError as problem:
-        raise EngineError(
-            "the PostgreSQL sink needs the package psycopg; install it with: "
-            + how_to_install("postgres")
-        ) from problem
-    return psycopg
+    return _package("psycopg", "the PostgreSQL sink needs the package psycopg", "postgres")
 
 
 def client_options(section: Any) -> dict[str, Any]:
@@ -116,10 +83,11 @@ def client_options(section: Any) -> dict[str, Any]:
 
 def require_kafka() -> Any:
     """The package confluent_kafka; raises EngineError if it is missing."""
+    return _package("confluent_kafka", "Kafka needs the package confluent-kafka", "kafka")
+
+
+def _package(name: str, needs: str, extra: str) -> Any:
     try:
-        import confluent_kafka
+        return importlib.import_module(name)
     except ImportError as problem:
-        raise EngineError(
-            "Kafka needs the package confluent-kafka; install it with: " + how_to_install("kafka")
-        ) from problem
-    return confluent_kafka
+        raise EngineError(f"{needs}; install it with: {how_to_install(extra)}") from problem

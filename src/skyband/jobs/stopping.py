@@ -57,8 +57,8 @@ class Stop:
         if threading.current_thread() is not threading.main_thread():
             return  # only the main thread may set signal handlers
         for number in self.signals:
-            found = signal.signal(number, self._heard)
-            self._before.setdefault(number, found)
+            before = signal.signal(number, self._heard)
+            self._before.setdefault(number, before)
 
     def _heard(self, number: int, frame: FrameType | None) -> None:
         again, self._asked = self._asked, True

@@ -5,8 +5,8 @@
     servers    clients of Kafka and PostgreSQL, posts, sockets, standard output
     time       the clock, waiting, other threads
 
-A ``World`` has the steps; ``Machine`` is the one that jobs run in. Another one can stop at any
-step, lose what was not forced to disk, or fail, and so show what a job makes of it.
+A ``World`` takes the steps on this machine. One that overrides all of them can stop at any step,
+lose what was not forced to disk, or fail, and so show what a job makes of it.
 
 What a job keeps on disk survives a crash: a file is written whole or not at all, and forced to
 disk. Such files hold people's rows, so only the user who runs the job may read them.
@@ -25,7 +25,6 @@ import sys
 import time
 import urllib.request
 import uuid
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -80,106 +79,117 @@ def parsed(where: Path | str, text: str | bytes) -> Any:
         ) from problem
 
 
-class World(ABC):
-    """The steps, and below them what is made of several."""
+class World:
+    """This machine: the steps, and below them what is made of several."""
 
     # Files and folders; each raises OSError ----------------------------------------------------
 
-    @abstractmethod
     def open(self, path: Path, mode: Mode, private: bool = True) -> io.RawIOBase:
         """A file to read, to write anew, or to append to; without a buffer."""
+        opener = _private if private and mode != "r" else None
+        return io.FileIO(path, mode, opener=opener)
 
-    @abstractmethod
     def sync(self, file: io.RawIOBase) -> None:
         """Force what was written to a file to disk."""
+        os.fdatasync(file.fileno())
 
-    @abstractmethod
     def lock(self, file: io.RawIOBase) -> None:
         """Lock a file until it is closed; BlockingIOError if another process has locked it."""
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
-    @abstractmethod
     def state(self, path: Path) -> list[int] | None:
         """What changes with a file: its size, and when it was changed; None if it is not there."""
+        try:
+            status = path.stat()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return [status.st_size, status.st_mtime_ns]
 
-    @abstractmethod
     def names(self, folder: Path) -> list[str]:
         """What is in a folder."""
+        return os.listdir(folder)  # noqa: PTH208  (names, not paths)
 
-    @abstractmethod
     def is_folder(self, path: Path) -> bool:
         """Whether there is a folder of this name."""
+        return path.is_dir()
 
-    @abstractmethod
     def make_folder(self, path: Path) -> None:
         """Make a folder in one that is there."""
+        path.mkdir()
 
-    @abstractmethod
     def sync_folder(self, path: Path) -> None:
         """Force the names in a folder to disk."""
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
-    @abstractmethod
     def rename(self, path: Path, target: Path) -> None:
         """Give a file another name in its folder, in place of the file that had it."""
+        path.replace(target)
 
-    @abstractmethod
     def remove(self, path: Path) -> None:
         """Remove a file."""
+        path.unlink()
 
-    @abstractmethod
     def remove_folder(self, path: Path) -> None:
         """Remove a folder with all that is in it."""
+        shutil.rmtree(path)
 
     # Sources and servers -----------------------------------------------------------------------
 
-    @abstractmethod
     def paths(self, pattern: str) -> list[Path]:
         """The files of a folder or glob; SchemaError if there are none."""
+        return paths_of(pattern)
 
-    @abstractmethod
     def table_file(self, path: Path, delimiter: str | None = None) -> OpenFile:
         """A file of rows, whose columns are known; ``delimiter`` is that of CSV."""
+        return opened(path, delimiter)
 
-    @abstractmethod
     def kafka(self) -> Any:
         """The client of Kafka."""
+        return require_kafka()
 
-    @abstractmethod
     def psycopg(self) -> Any:
         """The client of PostgreSQL."""
+        return require_psycopg()
 
-    @abstractmethod
     def post(self, request: urllib.request.Request, seconds: float) -> None:
         """Send a request; raises OSError unless it is accepted."""
+        with urllib.request.urlopen(request, timeout=seconds):  # noqa: S310
+            pass
 
-    @abstractmethod
     def connect(self, address: tuple[str, int], seconds: float) -> socket.socket:
         """A connection to a server."""
+        return socket.create_connection(address, seconds)
 
-    @abstractmethod
     def show(self, text: str) -> None:
         """Write to standard output."""
+        sys.stdout.write(text)
+        sys.stdout.flush()
 
     # Time and threads --------------------------------------------------------------------------
 
-    @abstractmethod
     def time(self) -> float:
         """Seconds since 1970; it may jump."""
+        return time.time()
 
-    @abstractmethod
     def monotonic(self) -> float:
         """Seconds since some moment; they never go back."""
+        return time.monotonic()
 
-    @abstractmethod
     def sleep(self, seconds: float) -> None:
         """Wait."""
+        time.sleep(seconds)
 
-    @abstractmethod
     def worker(self, name: str) -> Executor:
         """A thread that does one thing after the other."""
+        return ThreadPoolExecutor(1, name)
 
-    @abstractmethod
     def readers(self) -> int:
         """How many threads may read files at the same time."""
+        return thread_count(None)
 
     # Made of several steps ---------------------------------------------------------------------
 
@@ -282,114 +292,7 @@ class World(ABC):
                     self.remove(folder / name)
 
 
-class Machine(World):
-    """The machine that this process runs on."""
-
-    def open(self, path: Path, mode: Mode, private: bool = True) -> io.RawIOBase:
-        """A file, which nobody else may read if it is private."""
-        opener = _private if private and mode != "r" else None
-        return io.FileIO(path, mode, opener=opener)
-
-    def sync(self, file: io.RawIOBase) -> None:
-        """Force a file to disk."""
-        os.fdatasync(file.fileno())
-
-    def lock(self, file: io.RawIOBase) -> None:
-        """Lock a file; the lock ends with the process."""
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-
-    def state(self, path: Path) -> list[int] | None:
-        """Size and time of change."""
-        try:
-            found = path.stat()
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-        return [found.st_size, found.st_mtime_ns]
-
-    def names(self, folder: Path) -> list[str]:
-        """What is in a folder."""
-        return os.listdir(folder)  # noqa: PTH208  (names, not paths)
-
-    def is_folder(self, path: Path) -> bool:
-        """Whether there is a folder of this name."""
-        return path.is_dir()
-
-    def make_folder(self, path: Path) -> None:
-        """Make a folder."""
-        path.mkdir()
-
-    def sync_folder(self, path: Path) -> None:
-        """Force names to disk."""
-        handle = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-
-    def rename(self, path: Path, target: Path) -> None:
-        """Rename a file."""
-        path.replace(target)
-
-    def remove(self, path: Path) -> None:
-        """Remove a file."""
-        path.unlink()
-
-    def remove_folder(self, path: Path) -> None:
-        """Remove a folder."""
-        shutil.rmtree(path)
-
-    def paths(self, pattern: str) -> list[Path]:
-        """The files of a folder or glob."""
-        return paths_of(pattern)
-
-    def table_file(self, path: Path, delimiter: str | None = None) -> OpenFile:
-        """A file of rows."""
-        return opened(path, delimiter)
-
-    def kafka(self) -> Any:
-        """The package confluent_kafka."""
-        return require_kafka()
-
-    def psycopg(self) -> Any:
-        """The package psycopg."""
-        return require_psycopg()
-
-    def post(self, request: urllib.request.Request, seconds: float) -> None:
-        """Send a request."""
-        with urllib.request.urlopen(request, timeout=seconds):  # noqa: S310
-            pass
-
-    def connect(self, address: tuple[str, int], seconds: float) -> socket.socket:
-        """Connect to a server."""
-        return socket.create_connection(address, seconds)
-
-    def show(self, text: str) -> None:
-        """Write to standard output."""
-        sys.stdout.write(text)
-        sys.stdout.flush()
-
-    def time(self) -> float:
-        """The clock."""
-        return time.time()
-
-    def monotonic(self) -> float:
-        """A clock that never jumps."""
-        return time.monotonic()
-
-    def sleep(self, seconds: float) -> None:
-        """Wait."""
-        time.sleep(seconds)
-
-    def worker(self, name: str) -> Executor:
-        """A thread."""
-        return ThreadPoolExecutor(1, name)
-
-    def readers(self) -> int:
-        """As many as there are processors."""
-        return thread_count(None)
-
-
-MACHINE = Machine()
+MACHINE = World()
 
 
 def _private(path: str, flags: int) -> int:

@@ -37,19 +37,8 @@ RESTS = {_NOT_SHOWN: FAINT, _OTHERS: GREY}
 """The layers that stand for several items, and their colours."""
 
 
-def full_name(group: str, label: str) -> str:
-    """Group and label in one text."""
-    return f"{group} · {label}" if group else label
-
-
-def faded() -> dict[str, Any]:
-    """The look of items that the last window does not show."""
-    return {"color": FAINT, "linewidth": 1, "marker": "o", "markersize": 3, "zorder": 1.5}
-
-
-def deepest_rank(frame: Frame) -> int:
-    """The last rank that any window has."""
-    return max((spot.rank or 1 for w in frame.windows for spot in w.spots), default=1)
+_FADED = {"color": FAINT, "linewidth": 1, "marker": "o", "markersize": 3, "zorder": 1.5}
+"""The look of items that the last window does not show."""
 
 
 def lines_of_ranks(frame: Frame, top: int) -> dict[tuple[str, str], list[float]]:
@@ -257,7 +246,8 @@ def bump(
     if frame.windows and frame.at(None).spots and frame.at(None).spots[0].rank is None:
         raise QueryError("a skyline has no ranks to draw; use skyline, timeline or totals")
     many = max(1, min(_GROUPS, len(frame.groups)))
-    ax = axes_of(ax, max(3.0, 1.4 + 0.32 * min(top, deepest_rank(frame)) * many))
+    deepest = max((spot.rank or 1 for w in frame.windows for spot in w.spots), default=1)
+    ax = axes_of(ax, max(3.0, 1.4 + 0.32 * min(top, deepest) * many))
     outline(ax, title)
     groups = drawn_groups(ax, frame, frame.windows)
     if not groups:
@@ -275,8 +265,9 @@ def bump(
         coloured = [label for of, label in shown if of == group]
         order = sorted(mine, key=lambda label: label in coloured)  # colours above grey
         for label in order:
-            own = look(coloured.index(label)) if label in coloured else faded()
-            ax.plot(ends, [base + y for y in mine[label]], label=full_name(group, label), **own)
+            own = look(coloured.index(label)) if label in coloured else _FADED
+            name = f"{group} · {label}" if group else label
+            ax.plot(ends, [base + y for y in mine[label]], label=name, **own)
         places = spread([base + mine[label][-1] for label in coloured], 0.45)
         for i, (label, y) in enumerate(zip(coloured, places, strict=True)):
             end_label(ax, ends[-1], y, label, look(i)["color"])

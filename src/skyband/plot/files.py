@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from skyband.errors import EngineError, QueryError, how_to_install
+from skyband.errors import QueryError
 from skyband.plot.charts import bars, bump, skyline, timeline, totals
 from skyband.plot.frames import Answers
+from skyband.plot.style import require_matplotlib
 from skyband.query import Query
 
 KINDS: dict[str, Callable[..., Any]] = {
@@ -35,12 +36,7 @@ def check_path(path: Path) -> None:
         raise QueryError(f"{path.name} is not a picture; its name must end in {', '.join(ENDINGS)}")
     if not path.parent.is_dir():
         raise QueryError(f"{path}: there is no folder {path.parent}; create it first")
-    try:
-        import matplotlib as mpl  # noqa: F401
-    except ImportError as missing:
-        raise EngineError(
-            f"plots need {missing.name}, which is not installed: {how_to_install('plots')}"
-        ) from missing
+    require_matplotlib()
 
 
 def save(

@@ -9,7 +9,6 @@ from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from skyband.answers.answer import Answer
 from skyband.answers.tables import last_revisions
@@ -106,8 +105,6 @@ def frame_of(answers: Answers, query: Query | None, last: int | None) -> Frame:
     if last is not None and last < 1:
         raise QueryError(f"last must be 1 or more, not {last!r}")
     known = query or next((p.query for p in pieces if isinstance(p, Answer)), None)
-    if last is not None:
-        pieces = _last(pieces, last)
     tables = [p.table if isinstance(p, Answer) else p for p in pieces]
     if not tables:
         return Frame((), None, getattr(known, "prefer", {}), ())
@@ -168,9 +165,7 @@ def short(value: float, unit: str | None = None) -> str:
 
 def _pieces(answers: Answers) -> list[Any]:
     """Answers, or a single table."""
-    if isinstance(answers, Answer):
-        return [answers]
-    if isinstance(answers, pa.Table):
+    if isinstance(answers, (Answer, pa.Table)):
         return [answers]
     if isinstance(answers, Mapping):
         names = ", ".join(map(str, answers))
@@ -190,20 +185,6 @@ def _pieces(answers: Answers) -> list[Any]:
             "[a for a in answers if a.name == ...]"
         )
     return pieces
-
-
-def _last(pieces: list[Any], last: int) -> list[Any]:
-    """The answers, or rows, of the last windows."""
-    if pieces and isinstance(pieces[0], Answer):
-        ends = sorted({piece.end for piece in pieces})[-last:]
-        return [piece for piece in pieces if piece.end in ends]
-    kept = []
-    for table in pieces:
-        ends = table["window_end"].combine_chunks()
-        first = pc.sort_indices(pc.unique(ends), [("", "descending")])[last - 1 : last]
-        least = pc.unique(ends).take(first)
-        kept.append(table.filter(pc.greater_equal(ends, least[0])) if len(least) else table)
-    return kept
 
 
 @dataclass(frozen=True)
@@ -254,12 +235,12 @@ def _layout(schema: pa.Schema, query: Query | None, units: Mapping[str, str]) ->
 
 
 def _windows(pieces: list[Any], layout: _Layout, query: Query | None) -> list[PictureWindow]:
-    found: dict[Any, tuple[list[PictureRow], float | None, Any]] = {}
+    by_end: dict[Any, tuple[list[PictureRow], float | None, Any]] = {}
     for piece in pieces:
         if isinstance(piece, Answer):
-            spots = found.setdefault(piece.end, ([], None, None))[0]
+            spots = by_end.setdefault(piece.end, ([], None, None))[0]
             spots = spots * (not piece.revision) + _spots(piece.table, layout)
-            found[piece.end] = (spots, piece.total, piece.start)
+            by_end[piece.end] = (spots, piece.total, piece.start)
             continue
         if piece.column_names[2:3] == [REVISION]:
             piece = last_revisions(piece)  # noqa: PLW2901
@@ -268,12 +249,12 @@ def _windows(pieces: list[Any], layout: _Layout, query: Query | None) -> list[Pi
         counted = "total" in piece.column_names and not layout.groups and layout.value == "count"
         totals = piece["total"].to_pylist() if counted else [None] * len(ends)
         for low, high in pairwise([*cuts, len(ends)]):
-            spots = found.setdefault(ends[low], ([], None, None))[0]
+            spots = by_end.setdefault(ends[low], ([], None, None))[0]
             spots += _spots(piece.slice(low, high - low), layout)
-            found[ends[low]] = (spots, totals[low], piece["window_start"][low].as_py())
+            by_end[ends[low]] = (spots, totals[low], piece["window_start"][low].as_py())
     windows = [
         PictureWindow(end, tuple(spots), total, start)
-        for end, (spots, total, start) in sorted(found.items())
+        for end, (spots, total, start) in sorted(by_end.items())
     ]
     decays = query is not None and isinstance(query.window, DecayWindow)
     return windows if decays or len(windows) < 3 else _with_gaps(windows)

@@ -34,16 +34,23 @@ def look(number: int) -> Look:
     }
 
 
-def axes_of(ax: Axes | None, height: float = 4.5) -> Axes:
-    """The axes to draw into; a new figure if none were given."""
-    if ax is not None:
-        return ax
+def require_matplotlib() -> None:
+    """Raise EngineError if matplotlib is not installed."""
     try:
-        from matplotlib import pyplot as plt
+        import matplotlib as mpl  # noqa: F401
     except ImportError as missing:
         raise EngineError(
             f"plots need {missing.name}, which is not installed: {how_to_install('plots')}"
         ) from missing
+
+
+def axes_of(ax: Axes | None, height: float = 4.5) -> Axes:
+    """The axes to draw into; a new figure if none were given."""
+    if ax is not None:
+        return ax
+    require_matplotlib()
+    from matplotlib import pyplot as plt
+
     _, made = plt.subplots(figsize=(8, height), layout="constrained")
     return made
 

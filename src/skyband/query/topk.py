@@ -34,7 +34,7 @@ class TopK(Query):
         id: Column that identifies a row.
         by: Columns that split the stream into groups, each ranked separately.
         largest: Whether larger scores rank first.
-        distinct: Show each id once: ``"best"`` with its best row, ``"latest"`` with its latest.
+        distinct: Show each id once: with its ``"best"`` row, or with its ``"latest"``.
         keep: Further columns to show, of any type.
         epsilon: How far a score may be from the true score of its rank; 0 for exact answers.
         delta: Probability of staying within ``epsilon``.

@@ -153,8 +153,8 @@ class AccessGuard:
         size += sum(len(name) + len(value) for name, value in scope["headers"])
         if size > HEADER_BYTES:
             return 431, f"address and headers have more than {HEADER_BYTES:,} bytes; send less"
-        found = _by_name(scope)
-        hosts, origins = found.get(b"host", []), found.get(b"origin", [])
+        headers = _by_name(scope)
+        hosts, origins = headers.get(b"host", []), headers.get(b"origin", [])
         host = hosts[0].decode("latin-1").strip().lower() if len(hosts) == 1 else ""
         if not self._known(host):
             return 403, "the Host header is not an address of this service"
@@ -164,8 +164,8 @@ class AccessGuard:
                 f"https://{host}",
             ):
                 return 403, "requests from pages of other sites are refused"
-        if found.get(b"sec-fetch-site", [b"none"])[0] in (b"cross-site", b"same-site"):
-            top = found.get(b"sec-fetch-mode", [b""])[0] == b"navigate" and scope["path"] == "/"
+        if headers.get(b"sec-fetch-site", [b"none"])[0] in (b"cross-site", b"same-site"):
+            top = headers.get(b"sec-fetch-mode", [b""])[0] == b"navigate" and scope["path"] == "/"
             if not top:
                 return 403, "requests from pages of other sites are refused"
         path = scope["path"]
@@ -193,12 +193,14 @@ class AccessGuard:
         """Whether a request shows the token or a session; without a token all are known."""
         if self.token is None:
             return True
-        found = _by_name(scope)
-        for value in found.get(b"authorization", []):
+        headers = _by_name(scope)
+        for value in headers.get(b"authorization", []):
             scheme, _, given = value.partition(b" ")
             if scheme.lower() == b"bearer" and self.is_token(given.strip()):
                 return True
-        return any(self.is_session(cookie.decode("latin-1")) for cookie in found.get(b"cookie", []))
+        return any(
+            self.is_session(cookie.decode("latin-1")) for cookie in headers.get(b"cookie", [])
+        )
 
     # The token ---------------------------------------------------------------------------------
 
@@ -233,10 +235,10 @@ class AccessGuard:
 
 def _by_name(scope: Any) -> dict[bytes, list[bytes]]:
     """The headers of a request."""
-    found: dict[bytes, list[bytes]] = {}
+    headers: dict[bytes, list[bytes]] = {}
     for name, value in scope["headers"]:
-        found.setdefault(name.lower(), []).append(value)
-    return found
+        headers.setdefault(name.lower(), []).append(value)
+    return headers
 
 
 def _digest(value: bytes) -> bytes:

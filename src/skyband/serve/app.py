@@ -6,7 +6,6 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
 from importlib import resources
 from typing import Any
 
@@ -17,13 +16,19 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from skyband.serve.access import COOKIE, SESSION_SECONDS, AccessGuard, slow_down
-from skyband.serve.between import BetweenWindows, known_query
-from skyband.serve.history import Event
+from skyband.serve.endpoints import (
+    BetweenWindows,
+    RequestProblem,
+    RowsEndpoint,
+    failed_reply,
+    known_query,
+    plain_reply,
+    problem_reply,
+    reply,
+)
+from skyband.serve.history import Event, moment_of
 from skyband.serve.hub import EventStream, Hub
-from skyband.serve.metrics import prometheus
-from skyband.serve.page import Page, describe
-from skyband.serve.replies import RequestProblem, failed_reply, plain_reply, problem_reply, reply
-from skyband.serve.rows_endpoint import RowsEndpoint
+from skyband.serve.page import Page, describe, prometheus
 from skyband.serve.service import Service
 from skyband.serve.status import ROWS
 
@@ -130,20 +135,26 @@ class _Api:
         if "end" in asked:
             if "last" in asked:
                 raise RequestProblem(400, "give last or end, not both")
-            found = self._with_end(name, asked["end"])
-            if not found:
+            events = self._with_end(name, asked["end"])
+            if not events:
                 raise RequestProblem(404, "no answer with this end is kept; see ?last=1000")
         else:
             text = asked.get("last", str(_DEFAULT_LAST))
             if not (text.isascii() and text.isdigit()):
                 raise RequestProblem(400, "last must be a number of answers, for example ?last=20")
-            found = self.service.history.newest(name, int(text[:9]))
-        return StreamingResponse(_pieces(name, found), media_type="application/json")
+            events = self.service.history.newest(name, int(text[:9]))
+        return StreamingResponse(_pieces(name, events), media_type="application/json")
 
     def _with_end(self, name: str, text: str) -> list[Event]:
-        kept = self.service.history.newest(name, self.service.history.most)
-        wanted = _moment(text)
-        return [event for event in kept if _moment(json.loads(event.end)) == wanted]
+        text = text.strip()
+        if " " in text and "T" in text:
+            text = text.replace(" ", "+")  # a plus sign that was not escaped
+        try:
+            wanted = moment_of(text)
+        except (ValueError, OverflowError):
+            raise RequestProblem(400, "end must be a time in ISO 8601, or an integer") from None
+        history = self.service.history
+        return [event for event in history.newest(name, history.most) if event.order == wanted]
 
     async def events(self, request: Request) -> Response:
         """Server-sent events."""
@@ -171,8 +182,8 @@ class _Api:
         if not self.guard.is_token(given.strip().encode()):
             await slow_down()
             raise RequestProblem(401, "wrong token")
-        found = reply({"ok": True})
-        found.set_cookie(
+        response = reply({"ok": True})
+        response.set_cookie(
             COOKIE,
             self.guard.session(),
             max_age=SESSION_SECONDS,
@@ -180,7 +191,7 @@ class _Api:
             httponly=True,
             samesite="strict",
         )
-        return found
+        return response
 
     async def _token(self, request: Request) -> str:
         body = b""
@@ -197,8 +208,8 @@ class _Api:
         except ClientDisconnect:
             raise RequestProblem(400, "the connection was closed before the token came") from None
         try:
-            found = json.loads(body)
-            token = found["token"]
+            given = json.loads(body)
+            token = given["token"]
             token.encode()
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             raise RequestProblem(400, 'send JSON: {"token": "..."}') from None
@@ -283,19 +294,3 @@ async def _pieces(name: str, events: list[Event]) -> AsyncIterator[str]:
             piece = ""
         piece += f",{event.text}" if i else event.text
     yield f"{piece}]}}"
-
-
-def _moment(value: Any) -> Any:
-    """A window's end as a value to compare: a moment in UTC, or an integer."""
-    if isinstance(value, int):
-        return value
-    text = str(value).strip()
-    if " " in text and "T" in text:
-        text = text.replace(" ", "+")  # a plus sign that was not escaped
-    try:
-        if text.lstrip("-").isdigit() and text.isascii():
-            return int(text)
-        moment = datetime.fromisoformat(text)
-        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
-    except (ValueError, OverflowError):
-        raise RequestProblem(400, "end must be a time in ISO 8601, or an integer") from None

@@ -24,8 +24,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from skyband.data.text_types import typed
 from skyband.embedded.text_files import sound
-from skyband.serve.limits import ServiceLimits, UnreadableBody, check_size, shortened
+from skyband.serve.limits import DEFAULT, ServiceLimits, UnreadableBody, check_size, shortened
 
 # Reads single values of JSON and CSV as the types of columns -------------------------------------
 
@@ -112,8 +113,6 @@ CONTENT_TYPES = {
 }
 """What a request may contain. None of them can be sent by a page of another site unasked."""
 _HEXADECIMAL = re.compile(rb"[,\s\"]0[xX]")
-_SHOWN = 60
-"""Characters of a value that a message shows."""
 _MOST_VALUES = 1_000_000
 """Values in one line of JSON or one record of CSV that is read by itself."""
 _ROWS_AT_ONCE = 1 << 16
@@ -121,7 +120,7 @@ _ROWS_AT_ONCE = 1 << 16
 
 
 def read_body(
-    kind: str, body: bytes, schema: pa.Schema, limits: ServiceLimits | None = None
+    kind: str, body: bytes, schema: pa.Schema, limits: ServiceLimits = DEFAULT
 ) -> pa.Table:
     r"""The rows of a body, with exactly the columns of the schema.
 
@@ -132,7 +131,7 @@ def read_body(
     [{'id': 'a', 'n': 1}, {'id': 'b', 'n': None}]
     """
     if kind == "arrow":
-        return read_arrow(body, schema, limits)
+        return _read_arrow(body, schema, limits)
     if b"\0" in body:
         raise UnreadableBody("the text contains a NUL character")
     if kind == "document":
@@ -149,7 +148,7 @@ def read_body(
 
 def _read_json(body: bytes, schema: pa.Schema) -> pa.Table:
     table = _json_at_once(body, schema)
-    return table if table is not None else _json_by_line(body, schema)
+    return table if table is not None else _table(_json_rows(body, schema), schema)
 
 
 def _json_at_once(body: bytes, schema: pa.Schema) -> pa.Table | None:
@@ -195,10 +194,6 @@ def _records(body: bytes) -> int:
     return len(ends) if braces.all() else 0
 
 
-def _json_by_line(body: bytes, schema: pa.Schema) -> pa.Table:
-    return _table(_json_rows(body, schema), schema)
-
-
 def _json_rows(body: bytes, schema: pa.Schema) -> Iterator[list[Any]]:
     rows = 0
     for number, line in enumerate(io.BytesIO(body), start=1):
@@ -209,21 +204,21 @@ def _json_rows(body: bytes, schema: pa.Schema) -> Iterator[list[Any]]:
         if sum(map(text.count, (b",", b"[", b"{"))) > _MOST_VALUES:
             raise UnreadableBody(f"has more than {_MOST_VALUES:,} values", *where)
         try:
-            found = json.loads(text.decode("utf-8"), object_pairs_hook=_once)
+            record = json.loads(text.decode("utf-8"), object_pairs_hook=_once)
         except (ValueError, RecursionError) as problem:
             said = "is not UTF-8 text" if isinstance(problem, UnicodeDecodeError) else None
             raise UnreadableBody(said or f"is not JSON: {problem}", *where) from None
-        if not isinstance(found, dict):
+        if not isinstance(record, dict):
             raise UnreadableBody("is not a JSON object", *where)
-        yield _values(found, schema, where, json_value)
+        yield _values(record, schema, where, json_value)
         rows += 1
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    record = dict(pairs)
+    if len(record) != len(pairs):
         raise ValueError("a name appears twice in one object")
-    return found
+    return record
 
 
 def _values(
@@ -263,7 +258,7 @@ _NESTS[list(b"[{")], _NESTS[list(b"]}")] = 1, -1
 _BLANK = np.isin(np.arange(256), list(b" \t\r\n"))
 
 
-def _read_document(body: bytes, schema: pa.Schema, limits: ServiceLimits | None) -> pa.Table:
+def _read_document(body: bytes, schema: pa.Schema, limits: ServiceLimits) -> pa.Table:
     body = body.strip(b" \t\r\n")
     alone = body.startswith(b"{")
     lines = _lines_of(body if not alone else b"[" + body + b"]")
@@ -326,7 +321,7 @@ def _read_csv(body: bytes, schema: pa.Schema) -> pa.Table:
             reason = f"column {name!r} {what} the header, which has {names}"
             raise UnreadableBody(reason, line=1, column=name)
     table = _csv_at_once(body, schema)
-    return table if table is not None else _csv_by_line(text, header, schema)
+    return table if table is not None else _table(_csv_rows(text, header, schema), schema)
 
 
 def _csv_at_once(body: bytes, schema: pa.Schema) -> pa.Table | None:
@@ -352,24 +347,15 @@ def _csv_at_once(body: bytes, schema: pa.Schema) -> pa.Table | None:
         table = arrow_csv.read_csv(
             pa.BufferReader(body), parse_options=parsing, convert_options=converting
         )
-        columns = [_moments(table[each.name], each.type) for each in schema]
+        columns = []
+        for each in schema:
+            column, wrong = typed(table[each.name].combine_chunks(), each.type)
+            if wrong.any():
+                return None
+            columns.append(column)
     except pa.ArrowException:
         return None
     return pa.table(columns, schema=schema)
-
-
-def _moments(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
-    """A column of text as times; raises ArrowInvalid for what only the slow way can read."""
-    if not pa.types.is_timestamp(kind) or kind.tz is None:
-        return column.cast(kind)
-    try:
-        return column.cast(kind)  # all of them name a zone
-    except pa.ArrowException:
-        return column.cast(pa.timestamp("us")).cast(kind)  # none of them does
-
-
-def _csv_by_line(text: str, header: list[str], schema: pa.Schema) -> pa.Table:
-    return _table(_csv_rows(text, header, schema), schema)
 
 
 def _csv_rows(text: str, header: list[str], schema: pa.Schema) -> Iterator[list[Any]]:
@@ -379,8 +365,8 @@ def _csv_rows(text: str, header: list[str], schema: pa.Schema) -> Iterator[list[
         if len(cells) != len(header):
             reason = f"has {len(cells)} values, and the header names {len(header)} columns"
             raise UnreadableBody(reason, row, line)
-        found = {name: cell or None for name, cell in zip(header, cells, strict=True)}
-        yield _values(found, schema, (row, line), csv_value)
+        record = {name: cell or None for name, cell in zip(header, cells, strict=True)}
+        yield _values(record, schema, (row, line), csv_value)
 
 
 def _csv_records(text: str) -> Iterator[tuple[list[str], int]]:
@@ -424,12 +410,11 @@ _V5 = 4
 """The number of the format's fifth version."""
 
 
-def read_arrow(body: Any, schema: pa.Schema, limits: ServiceLimits | None) -> pa.Table:
+def _read_arrow(body: Any, schema: pa.Schema, limits: ServiceLimits) -> pa.Table:
     """The rows of an Arrow stream, with exactly these columns."""
     buffer = pa.py_buffer(body)
     try:
-        rows, size = _measure(buffer) if limits is not None else (0, 0)
-        check_size(limits, schema, rows, size)
+        check_size(limits, schema, *_measure(buffer))
         with pa.ipc.open_stream(buffer) as reader:
             there = reader.schema
         for name in there.names:  # reading the names decodes them

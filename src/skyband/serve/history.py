@@ -13,13 +13,21 @@ import sys
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple
 
 from skyband.jobs.world import MACHINE, World
 from skyband.serve.limits import ServiceLimits
+
+
+def moment_of(end: str) -> int | datetime:
+    """A window's end as a value to compare: a moment in UTC, or an integer."""
+    if end.isascii() and end.lstrip("-").isdigit():
+        return int(end)
+    moment = datetime.fromisoformat(end)
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
 
 class Event(NamedTuple):
@@ -44,8 +52,7 @@ class Event(NamedTuple):
     @property
     def order(self) -> Any:
         """The window's end as a value to sort by."""
-        end = self.end.strip('"')
-        return int(end) if end.lstrip("-").isdigit() else datetime.fromisoformat(end)
+        return moment_of(self.end.strip('"'))
 
     @property
     def line(self) -> bytes:
@@ -91,27 +98,27 @@ class History:
         numbers: list[int] = []
         for line in self._world.read_safely(self.path).splitlines(keepends=True):
             try:
-                found = json.loads(line)
-                whole = line.endswith(b"\n") and isinstance(found, dict)
+                record = json.loads(line)
+                whole = line.endswith(b"\n") and isinstance(record, dict)
             except ValueError:
                 whole = False
             if not whole:
                 self._damaged = True  # cut off by a crash; the replay makes the rest again
                 break
-            if "dropped" in found:
-                self.dropped = max(self.dropped, found["dropped"])
+            if "dropped" in record:
+                self.dropped = max(self.dropped, record["dropped"])
                 self.last = max(self.last, self.dropped)
                 continue
             self._lines += 1
-            numbers.append(found["id"])
-            if found["name"] in self._kept:
-                replaced = tuple(found.get("replaced", ()))
+            numbers.append(record["id"])
+            if record["name"] in self._kept:
+                replaced = tuple(record.get("replaced", ()))
                 numbers[-1:-1] = replaced
-                event = Event(found["id"], found["name"], found["end"], found["answer"])
-                self._keep(event._replace(revision=found.get("revision"), replaced=replaced))
+                event = Event(record["id"], record["name"], record["end"], record["answer"])
+                self._keep(event._replace(revision=record.get("revision"), replaced=replaced))
             else:
-                self.dropped = max(self.dropped, found["id"])
-            self.last = self._written = max(self.last, found["id"])
+                self.dropped = max(self.dropped, record["id"])
+            self.last = self._written = max(self.last, record["id"])
         numbers.sort()
         for before, number in zip([self.dropped, *numbers], numbers, strict=False):
             if number > before + 1:  # what is missing between them cannot be sent again
@@ -192,12 +199,12 @@ class History:
         with self._lock:
             if number < self.dropped or number > self.last:
                 return None
-            found: list[Event] = []
+            events: list[Event] = []
             for kept in self._kept.values():
                 if kept and kept[-1].number > number:
                     at = bisect_right(kept, number, key=lambda event: event.number)
-                    found += [kept[i] for i in range(at, len(kept))]
-            return sorted(found)
+                    events += [kept[i] for i in range(at, len(kept))]
+            return sorted(events)
 
     # On disk -----------------------------------------------------------------------------------
 

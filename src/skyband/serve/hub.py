@@ -143,15 +143,15 @@ class Hub:
         last = self.history.last
         if number == last:
             return b"", number
-        found = self._shared.get((number, last))
-        if found is not None:
-            return found
+        piece = self._shared.get((number, last))
+        if piece is not None:
+            return piece
         events = self.history.since(number)
-        found = self._begin(None, reset=True) if events is None else _joined(events, last)
-        if self._shared_bytes + len(found[0]) <= _SHARED_BYTES:
-            self._shared[number, last] = found
-            self._shared_bytes += len(found[0])
-        return found
+        piece = self._begin(None, reset=True) if events is None else _joined(events, last)
+        if self._shared_bytes + len(piece[0]) <= _SHARED_BYTES:
+            self._shared[number, last] = piece
+            self._shared_bytes += len(piece[0])
+        return piece
 
 
 def _joined(events: list[Event], last: int) -> tuple[bytes, int]:

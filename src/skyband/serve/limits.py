@@ -37,6 +37,9 @@ class ServiceLimits:
     """A connection that takes nothing of what is sent for so long is closed."""
 
 
+DEFAULT = ServiceLimits()
+
+
 class UnreadableBody(Exception):  # noqa: N818  (a finding about a request, not a failure of ours)
     """A body that cannot be read: where, and why. ``row`` counts from 0, ``line`` from 1."""
 
@@ -60,13 +63,11 @@ def shortened(text: str, most: int = 200) -> str:
     return text if len(text) <= most else text[:most] + "…"
 
 
-def check_size(limits: ServiceLimits | None, schema: pa.Schema, rows: int, more: int = 0) -> None:
+def check_size(limits: ServiceLimits, schema: pa.Schema, rows: int, more: int = 0) -> None:
     """Raise TooLarge if a table with this schema has too many rows, or takes too many bytes.
 
     ``more`` are bytes that do not follow from the number of rows, as those of text.
     """
-    if limits is None:
-        return
     if rows > limits.body_rows:
         raise TooLarge(f"the body has more than {limits.body_rows:,} rows")
     size = rows * sum(map(_width, schema.types))

@@ -13,7 +13,6 @@ import logging
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skyband.answers.changes import changes
 from skyband.answers.tables import last_revisions
 from skyband.data.ipc import table_from, table_to_bytes
 from skyband.errors import EngineError, QueryError, SkybandError
@@ -32,42 +30,12 @@ from skyband.jobs.world import MACHINE
 from skyband.query import Query
 from skyband.query.base import REVISION
 from skyband.serve.page import Page
-from skyband.serve.payload import text_of
+from skyband.serve.payload import SparkWindow, text_of
 from skyband.serve.status import ReportedStatus, Schemas
 from skyband.spark.plan import PROMISE, QueryPlan
 from skyband.spark.sessions import require_packages
 
 log = logging.getLogger("skyband.serve")
-
-
-@dataclass(frozen=True)
-class SparkWindow:
-    """The answer of one window, read from the rows that Spark wrote."""
-
-    name: str
-    query: Query
-    table: pa.Table
-    before: pa.Table | None
-    exact: bool | None
-    bounds: Mapping[str, float]
-    revision: int = 0
-    total: None = None
-    """Spark's rows do not say how many rows a window had."""
-
-    @property
-    def start(self) -> Any:
-        """The first moment of the window."""
-        return self.table["window_start"][0].as_py()
-
-    @property
-    def end(self) -> Any:
-        """The first moment after the window."""
-        return self.table["window_end"][0].as_py()
-
-    @property
-    def changes(self) -> pa.Table:
-        """What entered, left or moved since the previous answer."""
-        return changes(self.before, self.table, self.query, None)
 
 
 class SparkPage(Page):
@@ -88,11 +56,11 @@ class SparkPage(Page):
 
     def wrote(self, query: str, table: pa.Table) -> None:
         """Show the windows of a batch that were not shown before."""
-        found = list(self._windows(query, table))
-        if found:
-            self.show(found)
+        windows = list(self._windows(query, table))
+        if windows:
+            self.show(windows)
             self.history.write()
-            before, newest = self._last[query], max(found, key=lambda window: window.end)
+            before, newest = self._last[query], max(windows, key=lambda window: window.end)
             if before is None or newest.end > before["window_end"][0].as_py():
                 self._last[query] = newest.table
                 MACHINE.write_whole(self._path(query), table_to_bytes(newest.table))
@@ -112,9 +80,9 @@ class SparkPage(Page):
 
     def _load(self, query: str) -> pa.Table | None:
         path = self._path(query)
-        found = table_from(path.read_bytes()) if path.exists() else None
+        table = table_from(path.read_bytes()) if path.exists() else None
         names = self.columns(query).names
-        return found if found is not None and found.column_names == names else None
+        return table if table is not None and table.column_names == names else None
 
 
 def windows_of(
@@ -152,11 +120,11 @@ def windows_of(
 
 def _greatest(bounds: pa.ChunkedArray) -> dict[str, float]:
     """The greatest of each bound over the groups of a window."""
-    found: dict[str, float] = {}
+    greatest: dict[str, float] = {}
     for each in bounds.to_pylist():
         for name, value in each:
-            found[name] = max(value, found.get(name, -np.inf))
-    return found
+            greatest[name] = max(value, greatest.get(name, -np.inf))
+    return greatest
 
 
 def _counts(report: Report) -> dict[str, int | float]:

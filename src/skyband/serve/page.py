@@ -1,4 +1,4 @@
-"""What a page shows, wherever the answers come from: a board, its kept answers, its status."""
+"""What a page shows, wherever the answers come from: a board, its kept answers, its figures."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from skyband.answers.units import units_of
+from skyband.data.prometheus import metric_name, prometheus_text
 from skyband.embedded.monitor import Monitor
 from skyband.engine.session import ONLY
 from skyband.errors import EngineError
@@ -20,11 +21,10 @@ from skyband.jobs.local.posts import PostKeys
 from skyband.query import Query
 from skyband.query.checks import OnBad
 from skyband.serve.history import Event, History
-from skyband.serve.limits import ServiceLimits
+from skyband.serve.limits import DEFAULT, ServiceLimits
 from skyband.serve.payload import WindowAnswer, answer_text, revision_of, text_of
 from skyband.serve.status import ROWS, Schemas, Status
-from skyband.serve.words import asks
-from skyband.window import SideWindows
+from skyband.window import CountWindow, DecayWindow, SideWindows, TimeWindow, Window
 
 _MORE = re.compile(r" \(and [\d,]+ more like it\)$")
 """Ends a reason: how many rows of the same batch are bad in the same way."""
@@ -40,10 +40,10 @@ class Page:
         folder: Path,
         on_bad: OnBad = "skip",
         history: int = 1_000,
-        limits: ServiceLimits | None = None,
+        limits: ServiceLimits = DEFAULT,
         cards: Mapping[str, CardView] | None = None,
     ) -> None:
-        self.limits = limits or ServiceLimits()
+        self.limits = limits
         self.cards = {name: (cards or {}).get(name, CardView()) for name in queries}
         self.queries, self.schemas, self.on_bad = dict(queries), dict(schemas), on_bad
         self.status = Status(self.queries, self.schemas)
@@ -164,6 +164,7 @@ def _query(service: Page, name: str, query: Query) -> dict[str, Any]:
     schema = service.columns(name)
     value, weight = _value(query, schema.names), spec.get("weight")
     ((kind, window),) = spec["window"].items()
+    step = None if query.window.integer else query.window.panes.slide / 1e6  # in seconds
     return {
         "name": name,
         "title": service.cards[name].title or name,
@@ -174,7 +175,7 @@ def _query(service: Page, name: str, query: Query) -> dict[str, Any]:
         "spec": spec,
         "columns": list(schema.names),
         "types": {each.name: str(each.type) for each in schema},
-        "window": {"kind": kind, "step": _step(query)} | window,
+        "window": {"kind": kind, "step": step} | window,
         "by": list(query.groups),
         "key": [column for column in query.key if column not in query.groups],
         "value": value,
@@ -185,15 +186,123 @@ def _query(service: Page, name: str, query: Query) -> dict[str, Any]:
     }
 
 
-def _step(query: Query) -> float | None:
-    """Seconds from one window to the next; None where times are integers."""
-    window = query.window
-    each = next(iter(window.values())) if isinstance(window, SideWindows) else window
-    return None if getattr(each, "integer", True) else each.panes.slide / 1e6
-
-
 def _value(query: Query, names: list[str]) -> str | None:
     """The column by which the answer is ranked: what a bar shows."""
     vector = getattr(query, "semantics", None) == "u-topk"  # its rows share one probability
     value = getattr(query, "score", None) if vector else query.ranked_by
     return value if value in names else None
+
+
+# What a query asks, in words for the head of its card --------------------------------------------
+
+
+def asks(query: Query) -> str:
+    """A query in a line.
+
+    >>> import skyband as sb
+    >>> asks(sb.HeavyHitters(k=3, item="host", weight="bytes", by="site", window=sb.CountWindow(9)))
+    'Top 3 host by bytes, for each site · last 9 rows, every 9 rows'
+    """
+    spec = query.spec()
+    per = f", for each {', '.join(query.groups)}" if query.groups else ""
+    return f"{_ranking(query, spec)}{per} · {_window(query.window)}"
+
+
+def _ranking(query: Query, spec: dict[str, Any]) -> str:
+    largest, k = spec.get("largest", True), spec.get("k")
+    top = f"{'Top' if largest else 'Lowest'} {k}"
+    match spec["kind"]:
+        case "HeavyHitters":
+            what = spec["weight"] or "number of rows"
+            what = f"{spec['aggregate']} of {what}" if spec["aggregate"] else what
+            grown = f"growth of {what}" if spec["against"] else what
+            return f"{top} {', '.join(query.key)} by {grown}"
+        case "UncertainTopK":
+            best = "highest" if largest else "lowest"
+            return f"The {k} likeliest to be {best} by {spec['score']}"
+        case "FusedTopK":
+            return f"{top} over {', '.join(spec['streams'])}"
+        case "TopK":
+            return f"{top} by {spec['score']}"
+    words = {"min": "low", "max": "high", "diff": "each"}
+    wishes = ", ".join(f"{words[wish]} {name}" for name, wish in spec["prefer"].items())
+    sides = f"{spec['left']} and {spec['right']}: " if "left" in spec else ""
+    return f"Skyline of {sides}{wishes}"
+
+
+def _window(window: Window) -> str:
+    if isinstance(window, CountWindow):
+        return f"last {window.size:,} rows, every {window.slide or window.size:,} rows"
+    each = next(iter(window.values())) if isinstance(window, SideWindows) else window
+    every = f", every {_plain(each.slide)}" if each.slide is not None else ""
+    if isinstance(each, DecayWindow):
+        return f"half-life of {each.half_life}{every}"
+    if not isinstance(each, TimeWindow):
+        return f"everything so far{every}"
+    return f"{'last' if every else 'each'} {_plain(each.size)}{every}"
+
+
+def _plain(size: Any) -> str:
+    return f"{size:,}" if isinstance(size, int) else re.sub(r"^1 (?=[a-z]{3})", "", str(size))
+
+
+# Figures in Prometheus' text format --------------------------------------------------------------
+
+
+_COUNTERS = {
+    "rows_in": "Rows that the query has read",
+    "rows_late": "Rows that came too late for the query",
+    "rows_bad": "Rows that the query found bad",
+    "rows_unused": "Rows that no window of the query covers",
+    "windows_out": "Windows that the query has answered",
+}
+_GAUGES = {
+    "retained": "Items that the query's synopsis keeps",
+    "state_bytes": "Bytes of the query's state",
+}
+_KINDS: dict[str, tuple[str, str]] = {
+    **{name: ("counter", text) for name, text in _COUNTERS.items()},
+    **{name: ("gauge", text) for name, text in _GAUGES.items()},
+    "source_rows": ("counter", "Rows that a source has sent"),
+    "seen_seconds": ("gauge", "The greatest event time of a source, in seconds since 1970"),
+    "watermark_seconds": ("gauge", "The time that all sources have reached, in seconds since 1970"),
+    "answers": ("counter", "Answers of all queries"),
+    "waiting_requests": ("gauge", "Requests that wait for the engine"),
+    "waiting_bytes": ("gauge", "Bytes of the requests that wait for the engine"),
+    "journal_bytes": ("gauge", "Bytes in the journal since the last snapshot"),
+    "idempotency_keys": ("gauge", "Idempotency keys that are remembered"),
+    "subscribers": ("gauge", "Open event streams"),
+    "up": ("gauge", "1 while the engine runs"),
+}
+METRICS = tuple(metric_name(name, kind) for name, (kind, _) in _KINDS.items())
+"""Every metric there is."""
+
+
+def prometheus(service: Page, subscribers: int) -> str:
+    """All metrics as text."""
+    values: dict[str, list[tuple[Mapping[str, str], float]]] = {name: [] for name in _KINDS}
+    for query, stats in service.stats.items():
+        for name in (*_COUNTERS, *_GAUGES):
+            values[name].append(({"query": query}, stats.get(name, 0)))
+    status = service.status
+    for source, rows in status.rows.items():
+        label = {"source": source or ROWS}
+        values["source_rows"].append((label, rows))
+        seen = status.seconds(status.seen.get(source))
+        if seen is not None:
+            values["seen_seconds"].append((label, seen))
+    requests, waiting = service.waiting
+    whole = {
+        "watermark_seconds": status.seconds(status.watermark()),
+        "answers": service.number,
+        "waiting_requests": requests,
+        "waiting_bytes": waiting,
+        "journal_bytes": service.journal_bytes,
+        "idempotency_keys": len(service.keys),
+        "subscribers": subscribers,
+        "up": int(service.failure is None),
+    }
+    for name, value in whole.items():
+        if value is not None:
+            values[name].append(({}, value))
+    return prometheus_text((name, *_KINDS[name], each) for name, each in values.items())

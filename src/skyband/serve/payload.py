@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
+from skyband.answers.answer import Answer
+from skyband.answers.changes import changes
 from skyband.data.columns import python_values
 from skyband.data.json_text import json_text
 from skyband.query import Query
@@ -15,34 +18,45 @@ _EXACT = 1 << 53
 """The greatest integer up to which a JSON number, read as a double, is exact."""
 
 
-class WindowAnswer(Protocol):
-    """The answer of one window, from either engine."""
+@dataclass(frozen=True)
+class SparkWindow:
+    """The answer of one window, read from the rows that Spark wrote."""
+
+    name: str
+    query: Query
+    table: pa.Table
+    before: pa.Table | None
+    exact: bool | None
+    bounds: Mapping[str, float]
+    revision: int = 0
+    total: None = None
+    """Spark's rows do not say how many rows a window had."""
 
     @property
-    def name(self) -> str | None: ...
+    def start(self) -> Any:
+        """The first moment of the window."""
+        return self.table["window_start"][0].as_py()
+
     @property
-    def start(self) -> Any: ...
+    def end(self) -> Any:
+        """The first moment after the window."""
+        return self.table["window_end"][0].as_py()
+
     @property
-    def end(self) -> Any: ...
-    @property
-    def table(self) -> pa.Table: ...
-    @property
-    def changes(self) -> pa.Table: ...
-    @property
-    def exact(self) -> bool | None: ...
-    @property
-    def bounds(self) -> Mapping[str, Any]: ...
-    @property
-    def total(self) -> int | float | None: ...
-    @property
-    def query(self) -> Query: ...
+    def changes(self) -> pa.Table:
+        """What entered, left or moved since the previous answer."""
+        return changes(self.before, self.table, self.query, None)
+
+
+WindowAnswer = Answer | SparkWindow
+"""The answer of one window, from either engine."""
 
 
 def revision_of(answer: WindowAnswer) -> int | None:
     """How often a window was corrected; None if its query corrects none."""
     if answer.query.window.revise_ticks is None:
         return None
-    return int(getattr(answer, "revision", 0))
+    return answer.revision
 
 
 def text_of(value: Any) -> str:

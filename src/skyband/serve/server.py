@@ -124,23 +124,13 @@ def listen(host: str, port: int) -> socket.socket:
         ) from None
 
 
-def run(
-    app: AccessGuard,
-    taken: socket.socket,
-    limits: ServiceLimits,
-    started: Callable[[str], None] | None = None,
-) -> None:
-    """Serve until a signal ends it; ``started`` is called with the address."""
-    make_server(app, taken, limits, started).run(sockets=[taken])
-
-
 def make_server(
     app: AccessGuard,
     taken: socket.socket,
     limits: ServiceLimits,
     started: Callable[[str], None] | None = None,
 ) -> uvicorn.Server:
-    """A server that is not running yet."""
+    """A server that is not running yet; ``started`` is called with its address."""
     config = uvicorn.Config(
         app,
         http=type("Patient", (_Patient,), {"limits": limits, "strangers": {}}),

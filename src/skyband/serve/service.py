@@ -22,13 +22,14 @@ from skyband.contract.capabilities import IdRanking
 from skyband.embedded.monitor import Monitor
 from skyband.errors import SkybandError
 from skyband.jobs import Job
+from skyband.jobs.job import source_table
 from skyband.jobs.local.local_job import BatchOutcome, LocalJob
 from skyband.jobs.local.posts import Inbox
 from skyband.jobs.local.source import LocalSource, Place
 from skyband.jobs.local.sources import known_columns
 from skyband.jobs.world import clear_errors
 from skyband.serve.history import Event
-from skyband.serve.limits import ServiceLimits
+from skyband.serve.limits import DEFAULT, ServiceLimits
 from skyband.serve.page import Page
 from skyband.serve.status import ROWS
 
@@ -43,11 +44,10 @@ class Service(Page):
     def __init__(
         self,
         job: Job,
-        limits: ServiceLimits | None = None,
+        limits: ServiceLimits = DEFAULT,
         sources: Mapping[str, LocalSource] | None = None,
     ) -> None:
         """``sources`` are given where the job does not say what to read."""
-        limits = limits or ServiceLimits()
         self.inbox = Inbox(limits.waiting_requests, limits.waiting_bytes)
         self.job = LocalJob(job, self, self.inbox, limits.journal_bytes, sources)
         self._closing = False
@@ -68,7 +68,8 @@ class Service(Page):
         self.keys = self.job.keys
         self.number = self.job.answers
         self.history.expect(self.number)
-        self.status.load(self.job.rows, self.job.monitor.board.seen)
+        self.status.rows |= self.job.rows  # of earlier starts
+        self.status.seen = self.job.monitor.board.seen
         for _ in self.job.replay():
             pass
         self.number = self.job.answers
@@ -131,9 +132,9 @@ class Service(Page):
 
     # What the job does -------------------------------------------------------------------------
 
-    def applied(self, source: str, table: pa.Table, latest: int) -> None:
+    def applied(self, source: str) -> None:
         """Rows of a source were applied."""
-        self.status.took(source, table, latest)
+        self.status.counted(source, self.job.rows[source], self.job.monitor.board.seen)
 
     def stopped(self, source: str, problem: Exception) -> None:
         """A source stopped for good."""
@@ -164,7 +165,7 @@ def _columns(job: LocalJob, name: str) -> pa.Schema:
     section = job.job.sources[name]
     while True:
         try:
-            schema = known_columns(name, section)
+            schema = known_columns(f"[{source_table(name)}]", section)
         except SkybandError:
             schema = None  # a folder that is not there yet, or a first file that cannot be read
         if schema is None:

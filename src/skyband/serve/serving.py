@@ -17,7 +17,6 @@ from skyband.jobs import Job, check_ready
 from skyband.jobs.job import JobSection
 from skyband.query import Query
 from skyband.serve.access import check_host
-from skyband.serve.limits import ServiceLimits
 from skyband.serve.page import Page
 from skyband.serve.service import Service, StreamSource
 from skyband.serve.status import Schemas
@@ -58,7 +57,7 @@ def serve_job(
             folder = stack.enter_context(aside) or Path(job.checkpoint) / "serve"
             engine, shown = "spark", stack.enter_context(on_spark(job, Path(folder)))
         _serve(
-            shown or Service(job, ServiceLimits()),
+            shown or Service(job),
             kinds,
             job.title or job.name,
             taken,
@@ -129,9 +128,7 @@ def _serve(
     engine: str = "local",
 ) -> None:
     from skyband.serve.app import make_app
-    from skyband.serve.server import run
+    from skyband.serve.server import make_server
 
-    token = os.environ.get(TOKEN)
-    run(
-        make_app(service, kinds, title, engine, host, token, names), taken, ServiceLimits(), started
-    )
+    app = make_app(service, kinds, title, engine, host, os.environ.get(TOKEN), names)
+    make_server(app, taken, service.limits, started).run(sockets=[taken])

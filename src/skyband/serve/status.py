@@ -11,13 +11,9 @@ from threading import Lock
 
 import pyarrow as pa
 
-from skyband.data.columns import plain
-from skyband.data.time_axis import TimeAxis
-from skyband.data.time_forms import TimeForm
 from skyband.engine.session import ONLY
 from skyband.jobs.report import Report
 from skyband.query import Query
-from skyband.window import SideWindows, TimeWindow
 
 Schemas = Mapping[str, pa.Schema]
 """The columns of each source; the name of a single source is ``""``."""
@@ -45,58 +41,25 @@ class Status:
         """What ended or went wrong for good, in plain words."""
         self.failure: str | None = None
         """Why rows that should come will not, if that is so."""
-        self._forms: dict[str, TimeForm | None] = {}
         self.finished = False
         """Whether all there is was read, and nothing more is waited for."""
         self.files = False
         """Whether all rows are read from files: then it is no trouble that no more come."""
-        self._axes = {source: self._axis(source) for source in schemas}
+        self.integer = all(query.window.integer for query in queries.values())
+        """Whether times are integers, whose unit nobody knows."""
         self._rates: deque[tuple[float, int]] = deque()
         self._lock = Lock()
         self._began = time.monotonic()
 
-    def _axis(self, source: str) -> TimeAxis | None:
-        """How times of a source are read; None if no query has a time window."""
-        for query in self.queries.values():
-            reads = source == ONLY or source in query.sources
-            if reads and isinstance(query.window, (TimeWindow, SideWindows)):
-                name = query.time_of(source or None)
-                assert name is not None
-                kind, form = self.schemas[source].field(name).type, TimeForm.of_query(query)
-                self._forms[source] = form
-                return TimeAxis(name, form.type_of(name, kind) if form else kind, query.window)
-        return None
-
     # Kept by the engine --------------------------------------------------------------------------
 
-    def took(self, source: str, table: pa.Table, latest: int) -> None:
-        """Note a batch that was applied; a time after ``latest`` does not count."""
-        axis, now = self._axes[source], time.monotonic()
-        greatest = None
-        if axis is not None and table.num_rows:
-            times, form = plain(table[axis.name]), self._forms[source]
-            times = times if form is None else form.read(axis.name, times)
-            ticks = axis.ticks(times.drop_null())
-            near = ticks if axis.integer else ticks[ticks <= latest]
-            greatest = int(near.max()) if len(near) else None
-        with self._lock:
-            self.rows[source] += table.num_rows
-            self.heard[source] = now
-            self._rates.append((now, table.num_rows))
-            if greatest is not None:
-                self.seen[source] = max(self.seen.get(source, greatest), greatest)
-
-    def counted(self, source: str, rows: int) -> None:
-        """Note how many rows a source has sent so far."""
+    def counted(self, source: str, rows: int, seen: Mapping[str, int] | None = None) -> None:
+        """Note how many rows a source has sent so far, and the greatest time of each source."""
         with self._lock:
             now = time.monotonic()
             self._rates.append((now, rows - self.rows[source]))
             self.rows[source], self.heard[source] = rows, now
-
-    def load(self, rows: Mapping[str, int], seen: Mapping[str, int]) -> None:
-        """Go on from the counts and greatest times of an earlier start."""
-        self.rows |= rows
-        self.seen = {source: time for source, time in seen.items() if self._axes[source]}
+            self.seen = self.seen if seen is None else dict(seen)
 
     def stopped(self, said: str) -> None:
         """Note that a source stopped for good; only a restart helps."""
@@ -121,15 +84,9 @@ class Status:
             return None
         return min(self.seen.values())
 
-    @property
-    def _integer(self) -> bool:
-        """Whether times are integers, whose unit nobody knows."""
-        axis = next((axis for axis in self._axes.values() if axis is not None), None)
-        return axis is None or axis.integer
-
     def moment(self, ticks: int | None) -> str | int | None:
         """Ticks as they are shown: ISO 8601, or the integer itself."""
-        if ticks is None or self._integer:
+        if ticks is None or self.integer:
             return ticks
         try:
             return (_EPOCH + timedelta(microseconds=ticks)).isoformat()
@@ -138,13 +95,13 @@ class Status:
 
     def seconds(self, ticks: int | None) -> float | None:
         """Ticks in seconds since 1970; None for integer times."""
-        return None if ticks is None or self._integer else ticks / 1e6
+        return None if ticks is None or self.integer else ticks / 1e6
 
     @property
     def behind(self) -> float | None:
         """Seconds between the watermark and the clock on the wall; None for integer times."""
         mark = self.watermark()
-        if mark is None or self._integer:
+        if mark is None or self.integer:
             return None
         return round(time.time() - mark / 1e6, 3)
 
@@ -156,8 +113,7 @@ class Status:
             said += [f"source {n} has sent nothing yet and holds the others back" for n in missing]
             slowest = min(self.seen, key=lambda name: self.seen[name])
             gap = max(self.seen.values()) - self.seen[slowest]
-            axis = self._axes[slowest]
-            if not missing and axis is not None and not axis.integer and gap > 10_000_000:
+            if not missing and not self.integer and gap > 10_000_000:
                 said.append(f"source {slowest} holds the others back by {gap / 1e6:,.0f} s")
         return said
 
@@ -185,10 +141,9 @@ class ReportedStatus(Status):
 
     def watermark(self) -> int | None:
         """The time up to which windows are answered, in ticks."""
-        axis = next((axis for axis in self._axes.values() if axis is not None), None)
-        if self._watermark is None or axis is None or self._watermark <= 0:
+        if self._watermark is None or self._watermark <= 0:
             return None
-        return round(self._watermark * (1_000 if axis.integer else 1_000_000))
+        return round(self._watermark * (1_000 if self.integer else 1_000_000))
 
     def trouble(self) -> list[str]:
         """What is wrong, in plain words."""

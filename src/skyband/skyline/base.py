@@ -16,7 +16,7 @@ from skyband.contract.checks import Test, number_tests, plain_key
 from skyband.contract.runs import Part, Runs, offsets_of
 from skyband.data.columns import native_dtype, output_type, plain, to_numpy
 from skyband.data.keys import hash_columns
-from skyband.data.order import id_ranks, order_by_value, sortable
+from skyband.data.order import id_ranks, sortable
 from skyband.data.retained_rows import RetainedRows
 from skyband.errors import SchemaError
 from skyband.kernels.borrow import frozen
@@ -136,8 +136,8 @@ def united(runs: Runs, output: pa.Schema, prefer: Preferences, counts: Ints | No
     part = skyline_of(runs.parts["rows"], prefer, counts)
     if len(part):
         run = np.repeat(np.arange(len(runs)), part.lengths)
-        order = order_by_value([pa.array(run), *(part[f.name] for f in output)])
-        part = part.rows(order, part.offsets)
+        ranks = _value_ranks([part[field.name] for field in output], len(part))
+        part = part.rows(np.lexsort((ranks, run)), part.offsets)
     return runs.with_parts(rows=part)
 
 

@@ -101,9 +101,9 @@ def pack_compact(runs: Runs, **extra: Array) -> bytes:
     header, arrays = plain.flat()
     narrow: dict[str, Any] = {}
     for name, array in arrays.items():
-        found = _narrow(array)
-        if found is not None:
-            arrays[name], narrow[name] = found
+        narrower = _narrow(array)
+        if narrower is not None:
+            arrays[name], narrow[name] = narrower
     extra = extra | ({_KINDS: schema_to_array(form["types"])} if len(form["types"]) else {})
     header |= {"extra": list(extra), "narrow": narrow}
     header["compact"] = {"columns": form["columns"], "hashed": form["hashed"]}

@@ -121,14 +121,14 @@ def split_of(
     """The number of shards for queries that share a read: what the most demanding one needs."""
     if not any(each.rows for each in first.values()):
         return ShardChoice(1, "there are no rows to look at yet")
-    found = []
+    choices = []
     for query in queries:
         try:
             summaries = summary_bytes(query, first)
         except (SkybandError, pa.ArrowException) as problem:
             return ShardChoice(1, f"the first rows could not be summarised: {problem}")
-        found.append(choose_shards(summaries, buckets_of(query), cores))
-    return max(found, key=lambda each: each.shards)
+        choices.append(choose_shards(summaries, buckets_of(query), cores))
+    return max(choices, key=lambda each: each.shards)
 
 
 def summary_bytes(query: Query, first: Mapping[str, FirstRows]) -> float:

@@ -8,16 +8,15 @@ from skyband.arrays import Ints, Saved, State
 from skyband.data.flat_state import Form, admitted, require
 from skyband.uncertain.kernels import bs as o
 from skyband.uncertain.kernels.bs import SortedRows, sorted_fold, sorted_read
-from skyband.uncertain.kernels.compact import compact_end
-from skyband.uncertain.kernels.types import KEEP, SemanticsCode
+from skyband.uncertain.kernels.compact import set_end
 from skyband.uncertain.windowed import Reserve, UncertainRows, WindowedSynopsis
 
 
 class SortedReserve(Reserve):
     """All rows, in blocks that are sorted in row order."""
 
-    def __init__(self, rule: SemanticsCode, k: int, store: UncertainRows) -> None:
-        super().__init__(rule, k, store)
+    def __init__(self, store: UncertainRows) -> None:
+        super().__init__(store)
         one = np.zeros(1, np.int64)
         num = np.zeros(o.NUMBERS, np.int64)
         self.sorted = SortedRows(np.empty((1, o.BLOCK), np.int64), one, one.copy(), num)
@@ -26,12 +25,12 @@ class SortedReserve(Reserve):
         self.sorted = sorted_fold(self.store.rows, self.sorted, offsets, gone)
 
     def find(self, first: int) -> tuple[Ints, bool]:
-        rows, most = self.store.rows, 4 * self.k
+        rows, most = self.store.rows, 4 * self.store.rule.k
         while True:
             slots = sorted_read(rows, self.sorted, first, most)
             if len(slots) < most:
                 return slots, False
-            if compact_end(self.rule, rows.prob, slots, len(slots), KEEP) > 0:
+            if set_end(rows, slots, len(slots)) > 0:
                 return slots, True
             most *= 4
 

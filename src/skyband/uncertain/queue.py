@@ -14,23 +14,10 @@ import numpy as np
 from skyband.arrays import Ints, Saved, State
 from skyband.data.flat_state import Form, admitted, require
 from skyband.uncertain.kernels import queue as q
-from skyband.uncertain.kernels.compact import compact_end
-from skyband.uncertain.kernels.queue import (
-    Queue,
-    ccsq_fold,
-    ccsq_read,
-    ccsq_set,
-    csq_fold,
-    csq_read,
-)
+from skyband.uncertain.kernels.compact import set_end
+from skyband.uncertain.kernels.queue import Queue
 from skyband.uncertain.kernels.scsq import buffer_fold, scsq_fold, scsq_read
-from skyband.uncertain.kernels.types import (
-    KEEP,
-    SemanticsCode,
-    UncertainRowsState,
-    before,
-    sort_slots,
-)
+from skyband.uncertain.kernels.types import UncertainRowsState, before, sort_slots
 from skyband.uncertain.windowed import Reserve, UncertainRows, WindowedSynopsis
 
 _MOST_ROOM = 1 << 40
@@ -39,27 +26,27 @@ _MOST_ROOM = 1 << 40
 class Kernels(NamedTuple):
     """The kernels of a queue: one takes panes, one finds the rows of a window's compact set."""
 
-    fold: Callable[[SemanticsCode, UncertainRowsState, Queue, Ints, Ints], Queue]
+    fold: Callable[[UncertainRowsState, Queue, Ints, Ints], Queue]
     read: Callable[[UncertainRowsState, Queue, int], Ints]
 
 
 class CompactSets(Reserve):
-    """Compact sets of the newest panes; how many depends on the algorithm."""
+    """All distinct compact sets of the newest panes; other algorithms keep fewer, or parts."""
 
-    kernels: ClassVar[Kernels]
+    kernels: ClassVar[Kernels] = Kernels(q.csq_fold, q.csq_read)
     head_counts: ClassVar[bool] = False
     """Whether the window's compact set is kept in addition to the entries, not as one of them."""
     waits: ClassVar[bool] = False
     """Whether new rows wait in a buffer."""
 
-    def __init__(self, rule: SemanticsCode, k: int, store: UncertainRows) -> None:
-        super().__init__(rule, k, store)
+    def __init__(self, store: UncertainRows) -> None:
+        super().__init__(store)
         num = np.zeros(q.NUMBERS, np.int64)
-        num[q.ROOM] = k * k
+        num[q.ROOM] = store.rule.k * store.rule.k
         self.queue = Queue(np.zeros(64, np.int64), np.zeros((4, 4), np.int64), num)
 
     def take(self, offsets: Ints, gone: Ints) -> None:
-        self.queue = self.kernels.fold(self.rule, self.store.rows, self.queue, offsets, gone)
+        self.queue = self.kernels.fold(self.store.rows, self.queue, offsets, gone)
 
     def find(self, first: int) -> tuple[Ints, bool]:
         slots = self.kernels.read(self.store.rows, self.queue, first)
@@ -169,13 +156,7 @@ class CompactSets(Reserve):
 
     def _end(self, slots: Ints) -> int:
         """The size of the compact set of sorted rows; -1 if they admit none."""
-        return compact_end(self.rule, self.store.rows.prob, slots, len(slots), KEEP)
-
-
-class DistinctSets(CompactSets):
-    """All distinct compact sets of the newest panes."""
-
-    kernels = Kernels(csq_fold, csq_read)
+        return set_end(self.store.rows, slots, len(slots))
 
 
 class CompactSetQueue(WindowedSynopsis):
@@ -195,19 +176,19 @@ class CompactSetQueue(WindowedSynopsis):
     [5, 6]
     """
 
-    keeps = DistinctSets
+    keeps = CompactSets
 
 
 class CompressedSets(CompactSets):
     """The newest compact set, and the rows that each older one adds."""
 
-    kernels = Kernels(ccsq_fold, ccsq_read)
+    kernels = Kernels(q.ccsq_fold, q.ccsq_read)
     head_counts = True
 
     def _sets(self) -> list[Ints]:
         num = self.queue.num
         entries = range(num[q.FIRST], num[q.LAST])
-        return [ccsq_set(self.store.rows, self.queue, e) for e in entries]
+        return [q.ccsq_set(self.store.rows, self.queue, e) for e in entries]
 
     def _check(self) -> None:
         super()._check()
@@ -223,7 +204,8 @@ class CompressedQueue(WindowedSynopsis):
     Cost in a random stream, with W rows in the window and H in a compact set: O(kH²) per row and
     O(H(k + log W)) space. Exact.
 
-    Section 4.2, pane by pane: an older set adds only rows of its oldest pane.
+    Section 4.2, pane by pane: an older set adds only rows of its oldest pane. We depart from it
+    while panes are added: all sets are then held in full, as in csq.
 
     >>> import pyarrow as pa, skyband as sb
     >>> readings = pa.table({"speed": [5, 6, 8, 2], "p": [0.8, 0.5, 0.4, 0.4]})

@@ -20,7 +20,7 @@ from skyband.query.uncertain import UncertainTopK
 from skyband.uncertain.base import UncertainSynopsis
 from skyband.uncertain.kernels import compact, head
 from skyband.uncertain.kernels.head import Cursor, Head, WindowAnswers, walk
-from skyband.uncertain.kernels.types import FAR, KEEP, SemanticsCode, UncertainRowsState
+from skyband.uncertain.kernels.types import FAR, SemanticsCode, UncertainRowsState
 
 
 class UncertainRows(FlatState):
@@ -37,8 +37,9 @@ class UncertainRows(FlatState):
     }
     saved_parts = (("shown/", "shown"),)
 
-    def __init__(self, shown: Mapping[str, pa.DataType]) -> None:
+    def __init__(self, rule: SemanticsCode, shown: Mapping[str, pa.DataType]) -> None:
         """``shown`` are the columns that only answers need."""
+        self.rule = rule
         self.length = 0
         self.key: Ints = np.zeros(0, np.int64)
         self.tie: Ints = np.zeros(0, np.int64)
@@ -53,7 +54,7 @@ class UncertainRows(FlatState):
     def rows(self) -> UncertainRowsState:
         """The stored rows as kernels see them."""
         end = self.length
-        return UncertainRowsState(self.key[:end], self.prob[:end], self.pane[:end])
+        return UncertainRowsState(self.key[:end], self.prob[:end], self.pane[:end], self.rule)
 
     def append(self, panes: Runs) -> Ints:
         """Append rows of sealed panes; returns the slots at which the panes begin, and the end."""
@@ -89,7 +90,7 @@ class UncertainRows(FlatState):
         require(len(self.shown) == self.length or not self.shown.stores, "a row has no id")
 
     def _check(self) -> None:
-        key, prob, pane = self.rows
+        key, prob, pane, _ = self.rows
         assert (pane[1:] >= pane[:-1]).all()
         same = pane[1:] == pane[:-1]
         assert (key[1:][same] <= key[:-1][same]).all()
@@ -107,15 +108,13 @@ _SPARE = 4096
 _NONE = np.zeros(0, np.int64)
 
 # Kernels call these too and cannot call patient functions, so they are wrapped only here.
-compact_end, head_of = patient(compact.compact_end), patient(head.head_of)
+set_end, head_of = patient(compact.set_end), patient(head.head_of)
 
 
 class Reserve(FlatState, ABC):
     """What an algorithm keeps of the window's rows, to find the next compact set in it."""
 
-    def __init__(self, rule: SemanticsCode, k: int, store: UncertainRows) -> None:
-        self.rule = rule
-        self.k = k
+    def __init__(self, store: UncertainRows) -> None:
         self.store = store
 
     @abstractmethod
@@ -176,8 +175,8 @@ class WindowedSynopsis(UncertainSynopsis):
         kept = {f"keep:{each}": self.schema.field(each).type for each in self.query.keep}
         name = self.id_column
         ids = {} if name is None else {"shown": self.schema.field(name).type}
-        self.store = UncertainRows(ids | kept)
-        self.reserve = type(self).keeps(self.rule, self.query.k, self.store)
+        self.store = UncertainRows(self.rule, ids | kept)
+        self.reserve = type(self).keeps(self.store)
 
     # Panes ------------------------------------------------------------------------------------
 
@@ -201,7 +200,9 @@ class WindowedSynopsis(UncertainSynopsis):
             part = self._shown(self.store.gather(slots, ends, ("key", "prob")), chance)
         else:
             part = self.store.gather(slots, ends)
-        self._clean()
+        if len(self.store) > self._due:  # it has doubled: O(1) per row that was appended since
+            self._cleanings += 1
+            self._compact()
         group = np.zeros(len(windows), np.int32)
         return Runs(windows.number, group, {"rows": part}) if len(windows) else None
 
@@ -224,7 +225,7 @@ class WindowedSynopsis(UncertainSynopsis):
         taken = 0
         while True:
             self._head, cursor, out = walk(
-                self.rule, rows, self._head, cursor, stamp, offsets, first, end, out, final
+                rows, self._head, cursor, stamp, offsets, first, end, out, final
             )
             if cursor.window == len(first):
                 break
@@ -241,18 +242,14 @@ class WindowedSynopsis(UncertainSynopsis):
     def _compact_set(self, first: int) -> tuple[Ints, bool]:
         """The compact set of panes from ``first`` on, and False; if none, all rows and True."""
         slots, closed = self.reserve.find(first)
-        size = compact_end(self.rule, self.store.rows.prob, slots, len(slots), KEEP)
+        size = set_end(self.store.rows, slots, len(slots))
         return (slots, not closed) if size < 0 else (slots[:size], False)
 
     # Slots ------------------------------------------------------------------------------------
 
-    def _clean(self) -> None:
-        """Drop dead rows once the store has doubled: O(1) per row that was appended since."""
-        if len(self.store) > self._due:
-            self._cleanings += 1
-            self._compact(np.union1d(self.reserve.live(), self._head.slots))
-
-    def _compact(self, live: Ints) -> None:
+    def _compact(self) -> None:
+        """Drop dead rows."""
+        live = np.union1d(self.reserve.live(), self._head.slots)
         self.reserve.renumber(live)
         self._head = self._head._replace(slots=np.searchsorted(live, self._head.slots))
         self.store.keep(live)
@@ -261,7 +258,7 @@ class WindowedSynopsis(UncertainSynopsis):
     # State ------------------------------------------------------------------------------------
 
     def snapshot(self) -> State:
-        self._compact(np.union1d(self.reserve.live(), self._head.slots))
+        self._compact()
         own = prefixed("own/", self.reserve.state())
         own |= {"head": self._head.slots}
         own = {name: array.copy() for name, array in own.items()}
@@ -294,7 +291,7 @@ class WindowedSynopsis(UncertainSynopsis):
         rows, (head, is_open, oldest) = self.store.rows, self._head
         assert oldest == rows.pane[head].min(initial=FAR)
         self.store.check_order(head)
-        end = compact_end(self.rule, rows.prob, head, len(head), KEEP)
+        end = set_end(rows, head, len(head))
         if is_open:
             assert end < 0, "the window admits a compact set"
         else:

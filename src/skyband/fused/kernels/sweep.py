@@ -15,8 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from skyband.arrays import Codes, Floats, Ints, Mask
-from skyband.fused.kernels.reports import Log
-from skyband.fused.kernels.view import before
+from skyband.fused.kernels.live_reports import Log, before
 from skyband.kernels.patient import kernel
 
 

@@ -128,17 +128,17 @@ class Checkpoint:
         if not self.world.exists(mark):
             self._write()
             return
-        found = parsed(mark, self.world.read(mark))
-        if isinstance(found, dict) and not found.get("claimed", True):
+        record = parsed(mark, self.world.read(mark))
+        if isinstance(record, dict) and not record.get("claimed", True):
             self.world.clear(self.folder, _MARK)  # left by a first start that failed
             self._write()
             return
-        self._check_identity(found)
-        self.run, self.claimed = str(found["run"]), True
-        self.known = list(found["queries"])
-        self.outdated = found["queries"] != self.identity["queries"]
-        if any(found.get(name) != self.identity[name] for name in ("columns", "sources")):
-            self._write(found["queries"])
+        self._check_identity(record)
+        self.run, self.claimed = str(record["run"]), True
+        self.known = list(record["queries"])
+        self.outdated = record["queries"] != self.identity["queries"]
+        if any(record.get(name) != self.identity[name] for name in ("columns", "sources")):
+            self._write(record["queries"])
 
     def _write(self, queries: Mapping[str, str] | None = None) -> None:
         record = {"run": self.run, "claimed": self.claimed, **self.identity}

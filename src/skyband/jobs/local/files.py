@@ -23,19 +23,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skyband.arrays import Mask
-from skyband.data.columns import mask_of, output_type, take_rows
+from skyband.data.columns import output_type, plain, take_rows
 from skyband.data.csv_records import CsvForm, infer_csv, read_csv_block
 from skyband.data.json_records import read_records
 from skyband.data.letters import LETTERS, RAW, REASON, CarriedColumns, row_letters, unread
-from skyband.data.text_types import MOMENT, NAIVE, TYPES
+from skyband.data.text_types import MOMENT, NAIVE, TYPES, cast_halves
 from skyband.embedded.formats import ParquetFile, format_of, kind_of, loads_of
 from skyband.embedded.read_ahead import Load, read_ahead
 from skyband.embedded.sources import ReadSettings
 from skyband.embedded.text_files import blocks, ending_of, read_json, text_of
 from skyband.errors import EngineError, QueryError, SchemaError
 from skyband.jobs.job import JobSection
-from skyband.jobs.local.source import ColumnChoice, LocalSource, Place, SourceNeeds
+from skyband.jobs.local.source import NO_NEEDS, ColumnChoice, LocalSource, Place, SourceNeeds
 from skyband.jobs.world import MACHINE, World, named, parsed
 
 _ROWS = 1 << 20
@@ -112,7 +111,6 @@ class FileSource(LocalSource):
         self.whole = section["rows_per_batch"] is None
         """Whether a batch ends where a batch of a file ends, if there is room for one at all."""
         self.chosen = ColumnChoice(where, section["columns"])
-        check_files(where, section)
         self.lots = _Lots(record, world)
         self._looked = -_SETTLED
         """When it was last checked that these files are as they were (monotonic clock)."""
@@ -120,15 +118,15 @@ class FileSource(LocalSource):
         """How each file that was changed lately looks, and since when (monotonic clock)."""
         self._open: _LotReader | None = None
         self._reading = ReadSettings()
-        self._readers: SourceNeeds | None = None
+        self._needs = NO_NEEDS
         self._pieces: list[FilePiece] = []
         """What was handed out last."""
 
-    def read_by(self, readers: SourceNeeds) -> None:
+    def read_by(self, needs: SourceNeeds) -> None:
         """Told once what the queries need."""
-        self._readers = readers
+        self._needs = needs
         if not self.chosen.columns:
-            self._reading = ReadSettings(readers.needed, self._world.readers())
+            self._reading = ReadSettings(needs.needed, self._world.readers())
 
     def take(self, place: Place, last: bool) -> tuple[pa.Table, Place] | None:
         """The next batch: at most ``rows_per_batch`` rows of one lot."""
@@ -178,50 +176,59 @@ class FileSource(LocalSource):
 
     def _reader(self, lot: int, file: int, row: int, fresh: bool = False) -> _LotReader:
         """A reader of a lot that is at this place; ``fresh`` if nothing was read after it."""
-        at, bound = self._open, bool(self._bound().names)
+        at, bound = self._open, bool(self._needs.bound().names)
         place, mode = (lot, file, row), (bound, fresh)
         if at is None or (at.lot, at.file, at.row) != place or at.mode < mode:
             if fresh:
                 self.lots.refresh(lot, file + bool(row))
-            self._open = _LotReader(lot, self._all_pieces(lot, file), file, mode)
-            self._open.skip(file, row)
-        assert self._open is not None
-        return self._open
+            at = self._open = _LotReader(lot, self._all_pieces(lot, file), file, mode)
+            at.take_up_to(file, row)
+        return at
 
     def _all_pieces(self, lot: int, file: int) -> Iterator[FilePiece]:
         """The pieces of a lot from a file on; the next ones are read meanwhile."""
         while file < len(self.lots.files[lot]):
-            given = 0
-            loaded = _Prefetcher(self._loads(lot, file), self._reading.threads)
+            given, under_way = 0, deque[int]()
+            loads = self._loads(lot, file, under_way)
+            tables = read_ahead(loads, self._reading.threads)
             try:
-                for at, table in loaded:
-                    if at != file:
-                        file, given = at, 0
-                    for piece in self._fitted(lot, at, [(table, LETTERS.empty_table())]):
+                while True:
+                    try:
+                        table = next(tables, None)
+                    finally:
+                        at = under_way.popleft() if under_way else file
+                        if at != file:
+                            file, given = at, 0
+                    if table is None:
+                        return
+                    for piece in self._fitted(lot, file, [(table, LETTERS.empty_table())]):
                         given += piece.records
                         yield piece
-                return
             except SchemaError as problem:
-                if not self._skips:
+                if not self._needs.skips:
                     raise
-                if loaded.file != file:
-                    file, given = loaded.file, 0
                 yield from self._by_record(lot, file, given, problem)
                 file += 1
 
-    def _loads(self, lot: int, first: int) -> Iterator[tuple[int, Load]]:
+    def _loads(self, lot: int, first: int, files: deque[int]) -> Iterator[Load]:
+        """The loads of a lot from a file on; ``files`` gets the file of each."""
         for file in range(first, len(self.lots.files[lot])):
-            name, size, changed = self.lots.files[lot][file]
-            if name in self.lots.refused and not self.lots.refused[name].given:
-                yield file, partial(_raise, SchemaError(self.lots.refused[name].reason))
-                continue
-            try:
-                self._check(name, [size, changed])
-                opened_file = self._world.table_file(Path(name), self.delimiter)
-                for load in loads_of(opened_file, self._reading.needed):
-                    yield file, partial(self._checked, name, [size, changed], load)
-            except (SchemaError, _ReplacedError, EngineError) as problem:
-                yield file, partial(_raise, problem)
+            name, *state = self.lots.files[lot][file]
+            for load in self._loads_of(name, state):
+                files.append(file)
+                yield load
+
+    def _loads_of(self, name: str, state: list[int]) -> Iterator[Load]:
+        if name in self.lots.refused and not self.lots.refused[name].given:
+            yield partial(_raise, SchemaError(self.lots.refused[name].reason))
+            return
+        try:
+            self._check(name, state)
+            opened_file = self._world.table_file(Path(name), self.delimiter)
+            for load in loads_of(opened_file, self._reading.needed):
+                yield partial(self._checked, name, state, load)
+        except (SchemaError, _ReplacedError, EngineError) as problem:
+            yield partial(_raise, problem)
 
     def _checked(self, name: str, state: list[int], load: Load) -> pa.Table:
         """A batch of a file that was not replaced before it was read."""
@@ -236,7 +243,7 @@ class FileSource(LocalSource):
 
     def _changed(self, name: str, now: list[int] | None) -> None:
         """Raise what is due for a file that is not as it was when it was found."""
-        if not self.lots.is_begun(name):
+        if name in self.lots.unbegun:
             raise _ReplacedError
         if now is None:
             raise EngineError(
@@ -250,27 +257,22 @@ class FileSource(LocalSource):
 
     # Bad records -------------------------------------------------------------------------------
 
-    @property
-    def _skips(self) -> bool:
-        return self._readers is not None and self._readers.skips
-
     def _fitted(
         self, lot: int, file: int, tables: Sequence[tuple[pa.Table, pa.Table]]
     ) -> Iterator[FilePiece]:
         """Tables of a file with their letters, in the types that the queries have read so far."""
         name = self.lots.files[lot][file][0]
         for table, letters in tables:
-            found, more = self._in_types(name, self.chosen.of(table))
-            if found.num_rows or letters.num_rows or more.num_rows:
-                yield FilePiece(file, name, found, pa.concat_tables([letters, more]))
+            rows, more = self._in_types(name, self.chosen.of(table))
+            if rows.num_rows or letters.num_rows or more.num_rows:
+                yield FilePiece(file, name, rows, pa.concat_tables([letters, more]))
 
     def _in_types(self, name: str, table: pa.Table) -> tuple[pa.Table, pa.Table]:
         """The rows of a table in the types that are due, and letters for those that do not fit."""
-        bound = pa.schema([]) if self._readers is None else self._readers.bound()
         bad = np.zeros(table.num_rows, np.bool_)
         reasons: dict[int, str] = {}
         whole = table
-        for wanted in bound:
+        for wanted in self._needs.bound():
             at = table.schema.get_field_index(wanted.name)
             if at < 0:
                 there = ", ".join(table.column_names)
@@ -279,8 +281,10 @@ class FileSource(LocalSource):
                 raise SchemaError(f"column {wanted.name!r} {wrong}; the columns are: {there}")
             if output_type(table.schema.field(at).type) == output_type(wanted.type):
                 continue
-            column, unfit = _cast(table.column(at), wanted.type)
-            if unfit.any() and not self._skips:
+            kind = output_type(wanted.type)
+            given = plain(table.column(at))
+            column, unfit = cast_halves(given, kind, partial(pc.cast, target_type=kind))
+            if unfit.any() and not self._needs.skips:
                 continue  # the query raises an error that says more
             for row in np.flatnonzero(unfit & ~bad).tolist():
                 value = str(whole.column(at)[row].as_py())
@@ -305,43 +309,31 @@ class FileSource(LocalSource):
         pieces: list[FilePiece] = []
         if name not in self.lots.refused and kind_of(Path(name)) in ("csv", "json"):
             try:
-                kinds = pa.schema([]) if self.chosen.columns else self._bound()
-                found = (
-                    (table, self._text_letters(name, texts))
-                    for table, texts in _records_of(Path(name), kinds, self.delimiter, self._world)
-                )
-                pieces = list(self._fitted(lot, file, list(found)))
+                kinds = pa.schema([]) if self.chosen.columns else self._needs.bound()
+                reason = f"not a {kind_of(Path(name)).upper()} record like the others"
+                records = _records_of(Path(name), kinds, self.delimiter, self._world)
+                tables = [(table, self._letters(name, raws, reason)) for table, raws in records]
+                pieces = list(self._fitted(lot, file, tables))
                 self._check(name, state)
             except (SchemaError, pa.ArrowException, ValueError, KeyError) as other:
                 problem = other if isinstance(other, SchemaError) else problem
         if not pieces:
             if name not in self.lots.refused:
-                if not self._bound().names:
+                if not self._needs.bound().names:
                     raise problem  # no file was read yet: nothing says that this one is worse
                 self.lots.refuse(name, str(problem), given)
-            pieces = [FilePiece(file, name, pa.table({}), self._file_letter(name))]
-            given = 0
+            letter = self._letters(name, [None], self.lots.refused[name].reason)
+            pieces, given = [FilePiece(file, name, pa.table({}), letter)], 0
         for piece in pieces:
             if given < piece.records:
                 yield piece.after(given) if given else piece
             given = max(0, given - piece.records)
 
-    def _bound(self) -> pa.Schema:
-        return pa.schema([]) if self._readers is None else self._readers.bound()
-
-    def _text_letters(self, name: str, texts: Sequence[bytes]) -> pa.Table:
-        """Letters for records of a text file."""
-        reason = f"not a {kind_of(Path(name)).upper()} record like the others"
-        return self._letters(name, texts, [reason] * len(texts))
-
-    def _file_letter(self, name: str) -> pa.Table:
-        """The letter for a whole file."""
-        return self._letters(name, [None], [self.lots.refused[name].reason])
-
-    def _letters(self, name: str, raw: Sequence[bytes | None], reasons: Sequence[str]) -> pa.Table:
+    def _letters(self, name: str, raw: Sequence[bytes | None], reason: str) -> pa.Table:
+        """Letters for records of a file, or for all of it."""
         columns = {
             RAW: pa.array(raw, pa.binary()),
-            REASON: pa.array(reasons, pa.string()),
+            REASON: pa.array([reason] * len(raw), pa.string()),
             "file": pa.array([name] * len(raw), pa.string()),
         }
         return unread(
@@ -353,17 +345,17 @@ class FileSource(LocalSource):
     def _look(self, place: Place, last: bool) -> bool:
         """Look for new files; whether there is a new lot."""
         try:
-            found = [path for path in self._world.paths(self.path) if is_visible(path)]
+            paths = [path for path in self._world.paths(self.path) if is_visible(path)]
         except SchemaError:
             if last and not self.lots.known:
                 raise
             return False
-        self.lots.all_begun()
+        self.lots.unbegun.clear()
         now = self._world.monotonic()
         if last or now - self._looked >= _SETTLED:
-            self._check_known(found)
+            self._check_known(paths)
             self._looked = now
-        fresh = [self._found(path, last) for path in found if str(path) not in self.lots.known]
+        fresh = [self._found(path, last) for path in paths if str(path) not in self.lots.known]
         lot = self._in_order([each for each in fresh if each is not None])
         if self.files_per_batch is not None:
             lot = lot[: self.files_per_batch]
@@ -387,7 +379,7 @@ class FileSource(LocalSource):
 
     def _in_order(self, lot: list[Any]) -> list[Any]:
         """New files by their least times, if all of them are Parquet and say so; else by name."""
-        column = None if self._readers is None or self.chosen.columns else self._readers.time
+        column = None if self.chosen.columns else self._needs.time
         if column is None or len(lot) < 2:
             return lot
         least: dict[str, int] = {}
@@ -431,29 +423,6 @@ def is_visible(path: Path) -> bool:
 
 def _raise(problem: Exception) -> pa.Table:
     raise problem
-
-
-def _cast(column: pa.ChunkedArray, kind: pa.DataType) -> tuple[pa.ChunkedArray, Mask]:
-    """A column in another type, and which of its values do not fit; these are null."""
-    kind = output_type(kind)
-    try:
-        return column.cast(kind), np.zeros(len(column), np.bool_)
-    except (pa.ArrowException, NotImplementedError):
-        pass
-    coded = column.combine_chunks()
-    if not pa.types.is_dictionary(coded.type):
-        coded = coded.dictionary_encode()
-    values = [_cast_one(coded.dictionary.slice(i, 1), kind) for i in range(len(coded.dictionary))]
-    cast = pa.concat_arrays(values).take(coded.indices)
-    unfit = mask_of(coded.is_valid()) & ~mask_of(cast.is_valid())
-    return pa.chunked_array([cast]), unfit
-
-
-def _cast_one(value: pa.Array, kind: pa.DataType) -> pa.Array:
-    try:
-        return value.cast(kind)
-    except (pa.ArrowException, NotImplementedError):
-        return pa.nulls(1, kind)
 
 
 # Record by record ---------------------------------------------------------------------------------
@@ -513,33 +482,6 @@ def _listed(kind: pa.DataType) -> pa.DataType:
     return pa.float64() if pa.types.is_floating(kind) else pa.string()
 
 
-class _Prefetcher:
-    """Batches of files that are read ahead, each with the number of its file."""
-
-    def __init__(self, loads: Iterator[tuple[int, Load]], threads: int) -> None:
-        self.file = -1
-        """The file of the batch that was handed out last, or that raised an error."""
-        self._files: deque[int] = deque()  # of the batches that are being read
-        self._tables = read_ahead(self._noted(loads), threads)
-
-    def _noted(self, loads: Iterator[tuple[int, Load]]) -> Iterator[Load]:
-        for file, load in loads:
-            self._files.append(file)
-            yield load
-
-    def __iter__(self) -> Iterator[tuple[int, pa.Table]]:
-        while True:
-            try:
-                table = next(self._tables, None)
-            except BaseException:
-                self.file = self._files.popleft() if self._files else self.file
-                raise
-            if table is None:
-                return
-            self.file = self._files.popleft()
-            yield self.file, table
-
-
 class ReadFailure(NamedTuple):
     """Why a file could not be read, after how many of its records."""
 
@@ -562,7 +504,7 @@ class _Lots:
         """The size and time of change of each file, by name."""
         self.refused: dict[str, ReadFailure] = {}
         """Files that could not be read, or not to their end."""
-        self._unbegun: set[str] = set()
+        self.unbegun: set[str] = set()
         """Files of which nothing was read yet, of the lot that is being read."""
         for line in _lines(path, world):
             self._take(line)
@@ -600,15 +542,7 @@ class _Lots:
         kept = [each for each in files[first:] if self._world.state(Path(each[0])) == each[1:]]
         if len(kept) < len(files) - first:
             self._write({"lot": lot, "files": files[:first] + kept})
-        self._unbegun = {name for name, *_ in self.files[lot][first:]}
-
-    def is_begun(self, name: str) -> bool:
-        """Whether something of a file was read."""
-        return name not in self._unbegun
-
-    def all_begun(self) -> None:
-        """Note that all files were read."""
-        self._unbegun.clear()
+        self.unbegun = {name for name, *_ in self.files[lot][first:]}
 
 
 def _lines(path: Path, world: World) -> list[Any]:
@@ -673,10 +607,6 @@ class _LotReader:
                 most = min(most, row - (self.row if self.file == file else 0))
             taken.append(self._cut(piece, most))
         return taken
-
-    def skip(self, file: int, row: int) -> None:
-        """Leave out the records before a place."""
-        self.take_up_to(file, row)
 
     def _cut(self, piece: FilePiece, most: int) -> FilePiece:
         """The first records of a piece; the others wait."""

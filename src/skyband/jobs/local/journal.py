@@ -109,13 +109,11 @@ class Journal:
         records, end = list[Record](), _FILE.size
         while True:
             number = first + len(records)
-            found = _record(blob, end, salt, number)
-            if found is None:
-                end_of_block = _whole_blocks(end)
-                found = _record(blob, end_of_block, salt, number)
-            if found is None:
+            entry = _record(blob, end, salt, number)
+            entry = entry or _record(blob, _whole_blocks(end), salt, number)
+            if entry is None:
                 break
-            record, end = found
+            record, end = entry
             records.append(record)
         _check_rest(path, blob, end, salt, first + len(records))
         return cls(path, salt, first + len(records) - 1, end, world=world), records
@@ -165,14 +163,12 @@ def _salt(path: Path, blob: memoryview, first: int) -> bytes:
     raise EngineError(f"{path} is damaged at its beginning; {_RECOVER}")
 
 
-def _record(
-    blob: memoryview, at: int, salt: bytes, number: int | None = None
-) -> tuple[Record, int] | None:
+def _record(blob: memoryview, at: int, salt: bytes, number: int) -> tuple[Record, int] | None:
     """The whole record at a place, with this number, and where it ends; None if there is none."""
     start = _start(blob, at, salt)
-    if start is None or (number is not None and start[2] != number):
+    if start is None or start[2] != number:
         return None
-    length, size, found, _, checksum = start
+    length, size, _, _, checksum = start
     middle = at + _RECORD.size + _SUMS.size
     end = middle + length + size
     if len(blob) < end:
@@ -181,7 +177,7 @@ def _record(
     first = blob[at + _RECORD.size : at + _RECORD.size + 4]
     if zlib.crc32(head, zlib.crc32(first, zlib.crc32(rows))) != checksum:
         return None
-    return Record(found, json.loads(bytes(head)), rows), end
+    return Record(number, json.loads(bytes(head)), rows), end
 
 
 def _start(blob: memoryview, at: int, salt: bytes) -> tuple[int, int, int, int, int] | None:

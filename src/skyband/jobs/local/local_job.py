@@ -36,7 +36,6 @@ from skyband.engine.per_group import make_synopsis
 from skyband.engine.session import LateRows, Session
 from skyband.errors import DataError, EngineError, SkybandError
 from skyband.jobs.job import Job, source_table
-from skyband.jobs.limits import row_limits
 from skyband.jobs.local.checkpoint import Batch, Checkpoint
 from skyband.jobs.local.posts import (
     AppliedPost,
@@ -53,7 +52,7 @@ from skyband.jobs.local.posts import (
 from skyband.jobs.local.source import LocalSource, Place, SourceNeeds
 from skyband.jobs.local.sources import make_source
 from skyband.jobs.report import Report, changed_lines
-from skyband.jobs.sinks.base import Sink, TableRows, written
+from skyband.jobs.sinks.base import Sink, TableRows, row_limits, written
 from skyband.jobs.sinks.files import letters_sink, sink_of
 from skyband.jobs.stopping import Stop
 from skyband.jobs.world import MACHINE, World, clear_errors
@@ -152,8 +151,8 @@ class BatchGroup:
 class Observer(Protocol):
     """Sees what a served job does. Such a job goes on when one of its sources stops."""
 
-    def applied(self, source: str, table: pa.Table, latest: int) -> None:
-        """Rows of a source were applied; a time after ``latest`` was too far ahead of the clock.
+    def applied(self, source: str) -> None:
+        """Rows of a source were applied.
 
         Called by the job's thread, in which the next two come as well.
         """
@@ -206,11 +205,15 @@ class LocalJob:
             name: make_source(name, section, self.checkpoint.folder, self.world)
             for name, section in job.sources.items()
         }
-        self._reading = [name for name, each in self.sources.items() if not _is_posted(each)]
+        self._reading = [
+            n for n, each in self.sources.items() if not isinstance(each, PostedSource)
+        ]
         """The sources that are read, until they stop."""
-        shown = {name for name in job.sinks if not (self.observer and _is_console(job, name))}
+        paged = self.observer is not None  # a page takes the place of the console
         self.sinks: dict[str, Sink[TableRows]] = {
-            name: sink_of(job, name, self.world) for name in shown
+            name: sink_of(job, name, self.world)
+            for name, section in job.sinks.items()
+            if not (paged and section.kind == "console")
         }
         self.limits = row_limits(job, self.sinks)
         self.judge, self.letters = BatchJudge(job, self.limits), letters_sink(job, self.world)
@@ -252,36 +255,30 @@ class LocalJob:
         """Work batch by batch until all is read, or until ``stopped``."""
         try:
             with clear_errors():
-                yield from self._steps(stopped)
+                yield from self.replay()
+                once = bool(self.job.trigger.get("once"))
+                once = once and len(self._reading) == len(self.sources)
+                while not stopped() or not self.inbox.quiet:
+                    began = self.world.monotonic()
+                    self.idle = not self._next(once)
+                    if not self.idle:
+                        yield self.progress
+                    elif once:
+                        self._close()
+                        yield self.progress
+                        break
+                    else:
+                        self._wait(began, stopped)
+                self._settle()
+                self._save()
         finally:
             self.close()
-
-    def _steps(self, stopped: Callable[[], bool]) -> Generator[JobProgress, None, None]:
-        yield from self.replay()
-        once = bool(self.job.trigger.get("once")) and len(self._reading) == len(self.sources)
-        while not stopped() or not self.inbox.quiet:
-            began = self.world.monotonic()
-            self.idle = not self._next(once)
-            if not self.idle:
-                yield self.progress
-            elif once:
-                self._close()
-                yield self.progress
-                break
-            else:
-                self._wait(began, stopped)
-        self._settle()
-        self._save()
 
     def replay(self) -> Generator[JobProgress, None, None]:
         """Apply the batches again that were entered since the last snapshot; called once."""
         if self._replayed:
             return
         self._replayed = True
-        with clear_errors():
-            yield from self._replay()
-
-    def _replay(self) -> Generator[JobProgress, None, None]:
         batches = self.checkpoint.batches(self.batch)
         for sink in (*self.sinks.values(), *([self.letters] if self.letters else [])):
             sink.open(self.checkpoint.run)
@@ -444,18 +441,21 @@ class LocalJob:
                 parted = not whole and self.job.on_bad == "skip"
                 outcome.answers, refused, late = self._push(batch, table, parted)
                 self._stats = self._counted()
-            outcome.letters = self._letters_of(batch, table, refused, late, before)
-            unread = self.sources[name].unread()
-            lost = len(batch.unread) if batch.rows else unread.num_rows
-            first = (batch.unread if batch.rows else unread.slice(0, 1).to_pylist())[:1]
-            why = [*(each["reason"] for each in first), *refused.values()]
+            unread, origin = self.sources[name].unread(), self.sources[name].origin
+            if batch.rows is not None:
+                unread, origin = pa.Table.from_pylist(batch.unread, LETTERS), dict
+            if self.letters is not None:
+                letters = self._letters_of(batch, table, refused, late, before, origin())
+                outcome.letters = pa.concat_tables([unread, letters])
+            why = [*unread["reason"].slice(0, 1).to_pylist(), *refused.values()]
             self.first_unread = self.first_unread or next(iter(why), None)
-            self.unread += lost + len(refused)
-            self.progress.unread += lost + len(refused)
+            lost = unread.num_rows + len(refused)
+            self.unread += lost
+            self.progress.unread += lost
             self.places[name] = batch.end
             self.rows[name] += rows
             if self.observer is not None:
-                self.observer.applied(name, table, self._latest(batch.clock))
+                self.observer.applied(name)
             self._refers |= batch.rows is None
             rows -= len(refused)  # which are counted already
         self.answers += len(outcome.answers)
@@ -518,20 +518,13 @@ class LocalJob:
         refused: Mapping[int, str],
         late: Mapping[int, list[str]],
         before: Mapping[str, Any],
+        origin: Mapping[str, pa.Array],
     ) -> pa.Table:
-        """The dead letters of a batch; none if the job has no place for them."""
-        if self.letters is None:
-            return LETTERS.empty_table()
-        assert batch.source is not None
-        source = self.sources[batch.source]
-        if batch.rows is None:
-            unread, origin = source.unread(), source.origin()
-        else:
-            unread, origin = pa.Table.from_pylist(batch.unread, LETTERS), {}
-        found = [unread]
+        """The dead letters for the rows of a batch."""
+        name, letters = batch.source or "", [LETTERS.empty_table()]
         if refused:
             rows = list(refused)
-            found.append(letters_of(batch.source, table, rows, list(refused.values()), origin))
+            letters.append(letters_of(name, table, rows, list(refused.values()), origin))
             others = np.ones(table.num_rows, np.bool_)
             others[rows] = False
             places = np.cumsum(others) - 1
@@ -541,13 +534,8 @@ class LocalJob:
         now = self._stats
         worse = [name for name in now if now[name]["rows_bad"] > before[name]["rows_bad"]]
         if (self.job.on_bad == "skip" and worse) or late:
-            found.append(self.judge.letters(batch.source, table, worse, late, origin, batch.clock))
-        return pa.concat_tables(found)
-
-    def _latest(self, clock: float) -> int:
-        """The greatest time that is not too far ahead of the clock, in ticks."""
-        ahead = next(iter(self.limits.values())).ahead
-        return 2**63 - 1 if ahead is None else int(clock * 1e6) + ahead
+            letters.append(self.judge.letters(name, table, worse, late, origin, batch.clock))
+        return pa.concat_tables(letters)
 
     # Entering ----------------------------------------------------------------------------------
 
@@ -698,15 +686,6 @@ class LocalJob:
         self._cost = self._saved - began
         self.progress.saves += 1
         self.progress.saving += self._cost
-
-
-def _is_posted(source: LocalSource) -> bool:
-    return isinstance(source, PostedSource)
-
-
-def _is_console(job: Job, name: str) -> bool:
-    """Whether a query is shown on the console: a page takes its place."""
-    return job.sinks[name].kind == "console"
 
 
 def rows_for(job: Job, query: str, answers: list[Answer]) -> TableRows:

@@ -99,13 +99,13 @@ def reply_of(
         for what in ("rows_late", "rows_bad")
     )
     if bad:
-        found = fault()
+        first = fault()
         # A row may also be bad only because of the rows that are live.
-        reply["bad"] = max(bad, 0 if found is None else found.rows)
+        reply["bad"] = max(bad, 0 if first is None else first.rows)
         reply["reason"] = (
             "the row contradicts rows that are still in the window"
-            if found is None
-            else f"row {found.row}, column {found.column!r}: {found.reason}"
+            if first is None
+            else f"row {first.row}, column {first.column!r}: {first.reason}"
         )
     if late:
         reply["late"] = late
@@ -279,16 +279,12 @@ class PostKeys:
 
     def check(self, key: str, digest: str) -> AppliedPost | None:
         """What is known of a key; raises KeyReused if it was used for another body."""
-        known = self.find(key)
+        with self._lock:
+            self._forget(self._world.time())
+            known = self._known.get(key)
         if known is not None and known.digest != digest:
             raise KeyReused(key)
         return known
-
-    def find(self, key: str) -> AppliedPost | None:
-        """The request that was applied with this key, if it is remembered."""
-        with self._lock:
-            self._forget(self._world.time())
-            return self._known.get(key)
 
     def add(self, key: str, applied: AppliedPost) -> None:
         """Remember a request."""

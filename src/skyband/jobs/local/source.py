@@ -74,6 +74,10 @@ class SourceNeeds:
     """Whether bad records are left out; otherwise they stop the job."""
 
 
+NO_NEEDS = SourceNeeds(lambda _: None, None, lambda: pa.schema([]), skips=False)
+"""Of a source that no query reads."""
+
+
 class LocalSource(ABC):
     """Reads one source of a job, batch by batch."""
 
@@ -86,7 +90,7 @@ class LocalSource(ABC):
     columns: pa.Schema | None = None
     """The columns that its rows have, if the job says it. They may be others at the next start."""
 
-    def read_by(self, readers: SourceNeeds) -> None:  # noqa: B027
+    def read_by(self, needs: SourceNeeds) -> None:  # noqa: B027
         """Told once what the queries need."""
 
     @abstractmethod

@@ -72,9 +72,8 @@ def make_source(
     return PostedSource(where, section)
 
 
-def check_source(name: str, section: JobSection, serving: bool) -> None:
+def check_source(where: str, section: JobSection, serving: bool) -> None:
     """Raise QueryError for a source that a local job cannot read; nothing is opened."""
-    where = f"[{source_table(name)}]"
     if section.kind == "files":
         check_files(where, section)
     elif section.kind in ("kafka", "socket"):
@@ -83,23 +82,22 @@ def check_source(name: str, section: JobSection, serving: bool) -> None:
         raise QueryError(f"{where} of kind 'http' takes rows from a server: use skyband serve")
     ColumnChoice(where, section["columns"])
     if section.kind != "files":
-        known_columns(name, section)  # the columns that it chooses have to be there
+        known_columns(where, section)  # the columns that it chooses have to be there
 
 
-def known_columns(name: str, section: JobSection) -> pa.Schema | None:
+def known_columns(where: str, section: JobSection) -> pa.Schema | None:
     """The columns of a source, as far as the job and the first file tell them."""
-    where = f"[{source_table(name)}]"
     if section.kind == "files":
         if "://" in section["path"]:
             return None
         first = next(filter(is_visible, MACHINE.paths(section["path"])), None)
-        found = None if first is None else MACHINE.table_file(first, section["delimiter"]).schema
+        schema = None if first is None else MACHINE.table_file(first, section["delimiter"]).schema
     elif section.kind == "rate":
-        found = RateSource(where, section).schema
+        schema = RateSource(where, section).schema
     elif section["format"] == "text":
-        found = pa.schema([("value", pa.string())])
+        schema = pa.schema([("value", pa.string())])
     elif section["format"] in (None, "json"):
-        found = arrow_schema(where, section["schema"] or "")
+        schema = arrow_schema(where, section["schema"] or "")
     else:
         return None
-    return None if found is None else ColumnChoice(where, section["columns"]).of_schema(found)
+    return None if schema is None else ColumnChoice(where, section["columns"]).of_schema(schema)

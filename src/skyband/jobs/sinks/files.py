@@ -14,7 +14,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -29,10 +29,9 @@ import pyarrow.parquet
 from skyband.data.json_text import json_text
 from skyband.engine.intake import ValueTest
 from skyband.errors import EngineError
-from skyband.jobs.job import Job, JobSection
-from skyband.jobs.limits import UTF8, YEARS, writable
+from skyband.jobs.job import Job
 from skyband.jobs.places import check_unused, folder_of
-from skyband.jobs.sinks.base import Sink, SinkRows, TableRows
+from skyband.jobs.sinks.base import UTF8, YEARS, Sink, SinkRows, SinkTarget, TableRows, writable
 from skyband.jobs.sinks.kafka import KafkaSink
 from skyband.jobs.sinks.postgres import PostgresSink
 from skyband.jobs.sinks.webhook import WebhookSink
@@ -42,13 +41,20 @@ from skyband.window import CountWindow
 
 
 def sink_of(job: Job, name: str, world: World = MACHINE) -> Sink[Any]:
-    """The sink of a query. A window is that of one group if groups count their own arrivals."""
-    query = job.queries[name]
-    groups = query.groups if isinstance(query.window, CountWindow) else ()
-    section, where = job.sinks[name], job.where_sink(name)
-    revises = job.revises(name)
-    by = query.groups
-    return make_sink(section, where, job.name, name, "parquet", groups, by, revises, world)
+    """The sink of a query."""
+    query, section = job.queries[name], job.sinks[name]
+    return make_sink(
+        SinkTarget(
+            section,
+            job.where_sink(name),
+            job.name,
+            name,
+            groups=query.groups if isinstance(query.window, CountWindow) else (),
+            by=query.groups,
+            revises=job.revises(name),
+            world=world,
+        )
+    )
 
 
 def letters_sink(job: Job, world: World = MACHINE) -> Sink[Any] | None:
@@ -56,56 +62,31 @@ def letters_sink(job: Job, world: World = MACHINE) -> Sink[Any] | None:
     if job.dead_letters is None or not job.writes_letters:
         return None
     name = f"{job.name}-dead-letters"
-    return make_sink(job.dead_letters, "[dead_letters]", job.name, name, "json", world=world)
+    where = "[dead_letters]"
+    return make_sink(
+        SinkTarget(job.dead_letters, where, job.name, name, "json", private=True, world=world)
+    )
 
 
-def make_sink(
-    section: JobSection,
-    where: str,
-    job: str,
-    query: str,
-    form: str = "parquet",
-    groups: Sequence[str] = (),
-    by: Sequence[str] = (),
-    revises: bool = False,
-    world: World = MACHINE,
-) -> Sink[Any]:
-    """The sink that a job describes; ``form`` is the file format if the job gives none.
+def make_sink(target: SinkTarget) -> Sink[Any]:
+    """The sink that a job describes."""
+    kind = target.section.kind
+    if kind == "table" or (kind == "kafka" and target.section["writer"] == "spark"):
+        from skyband.jobs.sinks import on_spark
 
-    A window is known by its end and these columns of ``groups``; ``by`` are those of all groups.
-    With ``revises``, windows come again when they are corrected. Files of dead letters are for
-    their user only: they hold rows as they came.
-    """
-    if section.kind == "postgres":
-        writer = query if query == job else f"{job}/{query}"
-        target = section["dsn"], section["dsn_env"], section["table"]
-        return PostgresSink(*target, writer, where, groups, by, revises, world)
-    if section.kind == "files":
-        letters = where == "[dead_letters]"
-        form = section["format"] or form
-        return FilesSink(where, section["path"], query, form, letters, revises, world)
-    if section.kind == "http":
-        return WebhookSink(where, section, job, query, groups, revises, world)
-    if section.kind == "console":
-        return ConsoleSink(where, job, query, section["rows"], world)
-    if section.kind == "kafka" and section["writer"] != "spark":
-        return KafkaSink(where, section, query, job, revises, world)
-    from skyband.jobs.sinks import on_spark as spark_sinks
-
-    return spark_sinks.make_sink(section, where, query, revises)
+        return on_spark.Table(target) if kind == "table" else on_spark.SparkKafkaSink(target)
+    return _SINKS[kind](target)
 
 
 class ConsoleSink:
-    """Standard output, as JSON lines; at least once. ``most`` limits the rows of a batch."""
+    """Standard output, as JSON lines; at least once. ``rows`` limits the rows of a batch."""
 
     refuses = (YEARS,)
 
-    def __init__(
-        self, where: str, job: str, query: str, most: int | None, world: World = MACHINE
-    ) -> None:
-        self.where, self._world = where, world
-        self.named = {"job": job, "query": query}
-        self.most = most
+    def __init__(self, target: SinkTarget) -> None:
+        self.where, self._world = target.where, target.world
+        self.named = {"job": target.job, "query": target.query}
+        self.most = target.section["rows"]
 
     def open(self, run: str) -> None:
         """Nothing to prepare."""
@@ -131,27 +112,16 @@ class FilesSink:
     is a file for each revision, which its name ends with.
     """
 
-    def __init__(
-        self,
-        where: str,
-        path: str,
-        query: str,
-        form: str,
-        own: bool = False,
-        revises: bool = False,
-        world: World = MACHINE,
-    ) -> None:
-        self.where, self.revises = where, revises
-        self.query = quote(query, safe="")
-        self.form = form
-        self.refuses = _REFUSES[form]
-        self.own = own
-        """Whether the files are for their user only."""
+    def __init__(self, target: SinkTarget) -> None:
+        self.where, self.revises, self.private = target.where, target.revises, target.private
+        self.query = quote(target.query, safe="")
+        self.form = target.section["format"] or target.form
+        self.refuses = _REFUSES[self.form]
         self.run = ""
-        system, folder = folder_of(where, path)
+        system, folder = folder_of(target.where, target.section["path"])
         self.folder = Path(folder)
         local = isinstance(system, pa.fs.LocalFileSystem)
-        self._files = world if local else RemoteFiles(system)
+        self._files = target.world if local else RemoteFiles(system)
         self._tidy = False
 
     def open(self, run: str) -> None:
@@ -185,7 +155,7 @@ class FilesSink:
         def fill(out: Any) -> None:
             _FORMS[self.form](out, rows)
 
-        self._files.write_whole(self.folder / name, fill, f".{name}.part", self.own)
+        self._files.write_whole(self.folder / name, fill, f".{name}.part", self.private)
 
     def _forget_after(self, batch: int) -> None:
         """Delete this run's files of later batches: its checkpoint was restored from a copy."""
@@ -250,4 +220,11 @@ _REFUSES: Mapping[str, tuple[ValueTest, ...]] = {
     "parquet": (),
     "csv": (UTF8, writable("CSV", lambda kind: not pa.types.is_nested(kind))),
     "json": (YEARS,),
+}
+_SINKS: Mapping[str, Callable[[SinkTarget], Sink[Any]]] = {
+    "console": ConsoleSink,
+    "files": FilesSink,
+    "http": WebhookSink,
+    "kafka": KafkaSink,
+    "postgres": PostgresSink,
 }

@@ -8,11 +8,8 @@ from typing import Any
 
 from skyband.data.json_text import json_text
 from skyband.errors import EngineError
-from skyband.jobs.job import JobSection
-from skyband.jobs.limits import YEARS
 from skyband.jobs.places import client_options
-from skyband.jobs.sinks.base import SinkRows, messages_of
-from skyband.jobs.world import MACHINE, World
+from skyband.jobs.sinks.base import YEARS, SinkRows, SinkTarget, messages_of
 
 _SECONDS = 30.0
 """How long the brokers may take to answer."""
@@ -30,22 +27,13 @@ class KafkaSink:
 
     refuses = (YEARS,)
 
-    def __init__(
-        self,
-        where: str,
-        section: JobSection,
-        query: str,
-        job: str = "",
-        revises: bool = False,
-        world: World = MACHINE,
-    ) -> None:
-        self.where = where
-        self.job, self.query, self.revises = job, query, revises
-        self.section = section
+    def __init__(self, target: SinkTarget) -> None:
+        self.target, self.where, self.query = target, target.where, target.query
+        self.section = target.section
         self.run = ""
         self.sent = -1
         """The last batch of this run that was sent."""
-        self._kafka = world.kafka()
+        self._kafka = target.world.kafka()
         self._producer: Any = None
 
     @property
@@ -93,8 +81,8 @@ class KafkaSink:
 
     def _messages(self, rows: SinkRows) -> Iterator[tuple[str | None, Any]]:
         """A message for each row or, if windows may be corrected, for each window."""
-        if self.revises:
-            for message in messages_of(rows, self.job, self.query, revises=True):
+        if self.target.revises:
+            for message in messages_of(rows, self.target):
                 yield message["key"], message
             return
         key = self.section["key"]

@@ -12,21 +12,12 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812 - as every Spark program has it
 
 from skyband.errors import EngineError
-from skyband.jobs.job import JobSection
 from skyband.jobs.places import folder_of
+from skyband.jobs.sinks.base import SinkTarget
 from skyband.jobs.spark.batches import SparkRows
 from skyband.query.base import REVISION
 from skyband.spark.ranking import spark_schema
 from skyband.spark.sessions import first_line
-
-
-def make_sink(
-    section: JobSection, where: str, query: str, revises: bool = False
-) -> SparkKafkaSink | Table:
-    """A sink of a kind that is written by Spark."""
-    if section.kind == "table":
-        return Table(where, section, query, revises)
-    return SparkKafkaSink(where, section)
 
 
 class SparkKafkaSink:
@@ -34,9 +25,8 @@ class SparkKafkaSink:
 
     refuses = ()
 
-    def __init__(self, where: str, section: JobSection) -> None:
-        self.where = where
-        self.section = section
+    def __init__(self, target: SinkTarget) -> None:
+        self.where, self.section = target.where, target.section
 
     def open(self, run: str) -> None:
         """Nothing to prepare: the first batch shows whether the brokers can be reached."""
@@ -57,10 +47,8 @@ class SparkKafkaSink:
 # A sink for tables of Spark's catalog: each window once, whole windows replaced ------------------
 #
 # The table is partitioned by ``window_end``. A batch overwrites the partitions of the windows that
-# it
-# holds and no others, so a batch that is repeated, or a newer run over corrected rows, replaces
-# what
-# was there. With ``current`` the table is not partitioned and holds only the newest window.
+# it holds and no others, so a batch that is repeated, or a newer run over corrected rows, replaces
+# what was there. With ``current`` the table is not partitioned and holds only the newest window.
 
 
 _END = "window_end"
@@ -76,15 +64,15 @@ class Table:
 
     refuses = ()
 
-    def __init__(self, where: str, section: JobSection, query: str, revises: bool = False) -> None:
-        self.where, self.revises = where, revises
+    def __init__(self, target: SinkTarget) -> None:
+        section = target.section
+        self.where, self.revises, self.query = target.where, target.revises, target.query
         self.name = str(section["table"])
         self.quoted = ".".join(f"`{part}`" for part in self.name.split("."))
         self.path = section["path"]
         self.format = section["format"] or "parquet"
         self.options = dict(section["options"] or {})
         self.current = bool(section["current"])
-        self.query = query
         self._ready = False
 
     def open(self, run: str) -> None:

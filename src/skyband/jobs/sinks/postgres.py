@@ -30,10 +30,8 @@ import pyarrow as pa
 
 from skyband.answers.tables import last_revisions
 from skyband.errors import EngineError
-from skyband.jobs.limits import NO_NUL, SIGNED, YEARS, writable
 from skyband.jobs.places import check_table, dsn_of
-from skyband.jobs.sinks.base import SinkRows
-from skyband.jobs.world import MACHINE, World
+from skyband.jobs.sinks.base import NO_NUL, SIGNED, YEARS, SinkRows, SinkTarget, writable
 from skyband.query.base import REVISION
 
 _TYPES: dict[str, tuple[Any, ...]] = {
@@ -63,29 +61,15 @@ class PostgresSink:
 
     refuses = (NO_NUL, SIGNED, YEARS, writable("PostgreSQL", lambda kind: bool(column_type(kind))))
 
-    def __init__(
-        self,
-        dsn: str | None,
-        dsn_env: str | None,
-        table: str,
-        query: str,
-        where: str = "[sink]",
-        groups: Sequence[str] = (),
-        by: Sequence[str] = (),
-        revises: bool = False,
-        world: World = MACHINE,
-    ) -> None:
-        """``groups`` are the columns of a group whose own arrivals a window counts.
-
-        ``by`` are those of all groups. With ``revises``, windows may be corrected.
-        """
-        self._psycopg = world.psycopg()
-        self.where = where
-        self.dsn = dsn_of(where, dsn, dsn_env)
-        check_table(where, table)
-        self.table = table
-        self.query = query
-        self.groups, self.by, self.revises = tuple(groups), tuple(by), revises
+    def __init__(self, target: SinkTarget) -> None:
+        section, self.where = target.section, target.where
+        self._psycopg = target.world.psycopg()
+        self.dsn = dsn_of(target.where, section["dsn"], section["dsn_env"])
+        check_table(target.where, section["table"])
+        self.table = section["table"]
+        own = target.query == target.job
+        self.query = target.query if own else f"{target.job}/{target.query}"
+        self.groups, self.by, self.revises = target.groups, target.by, target.revises
         self.run = ""
 
     def open(self, run: str) -> None:
@@ -109,31 +93,33 @@ class PostgresSink:
         """Write rows of whole windows; returns how many were new."""
         from psycopg import sql
 
-        found = pa.concat_tables(tables)
-        found = last_revisions(found) if self.revises and found.num_rows else found
-        if not found.num_rows:
+        windows = pa.concat_tables(tables)
+        windows = last_revisions(windows) if self.revises and windows.num_rows else windows
+        if not windows.num_rows:
             return 0
         table = sql.Identifier(*self.table.split("."))
-        ends = _ticks(found["window_end"])
+        ends = _ticks(windows["window_end"])
         with self._psycopg.connect(self.dsn) as connection, connection.cursor() as cursor:
             self._lock(cursor)
             own, newer = self._register(cursor)
-            self._create(cursor, table, found.schema)
+            self._create(cursor, table, windows.schema)
             upto = pa.compute.max(ends).as_py()
             if self.groups:
-                fresh = found
-                self._replace(cursor, table, found, self.groups, newer is None)
+                fresh = windows
+                self._replace(cursor, table, windows, self.groups, newer is None)
             else:
                 first = max((end for end in (own, newer) if end is not None), default=None)
-                fresh = found if first is None else found.filter(pa.compute.greater(ends, first))
+                fresh = (
+                    windows if first is None else windows.filter(pa.compute.greater(ends, first))
+                )
                 if self.revises and own is not None:
                     mine = pa.compute.less_equal(ends, own)
                     if newer is not None:
                         mine = pa.compute.and_(mine, pa.compute.greater(ends, newer))
-                    self._replace(cursor, table, found.filter(mine), self.by)
+                    self._replace(cursor, table, windows.filter(mine), self.by)
                 if not fresh.num_rows:
                     return 0
-                self._remove(cursor, table, first, upto, found.schema.field("window_end").type)
+                self._remove(cursor, table, first, upto, windows.schema.field("window_end").type)
                 _copy(cursor, table, fresh)
             cursor.execute(
                 "UPDATE skyband_runs SET batch = %s, upto = %s "

@@ -16,17 +16,13 @@ from __future__ import annotations
 import urllib.error
 import urllib.request
 from base64 import b64encode
-from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import unquote_to_bytes, urlsplit, urlunsplit
 
 from skyband.data.json_text import json_text
 from skyband.errors import EngineError
-from skyband.jobs.job import JobSection
-from skyband.jobs.limits import YEARS
 from skyband.jobs.secrets import hidden
-from skyband.jobs.sinks.base import SinkRows, messages_of
-from skyband.jobs.world import MACHINE, World
+from skyband.jobs.sinks.base import YEARS, SinkRows, SinkTarget, messages_of
 from skyband.query.base import REVISION
 from skyband.window import parse_duration
 
@@ -43,32 +39,22 @@ class WebhookSink:
 
     refuses = (YEARS,)
 
-    def __init__(
-        self,
-        where: str,
-        section: JobSection,
-        job: str,
-        query: str,
-        groups: Sequence[str] = (),
-        revises: bool = False,
-        world: World = MACHINE,
-    ) -> None:
-        """``groups`` are the columns of a group whose own arrivals a window counts."""
-        self.where, self._world = where, world
+    def __init__(self, target: SinkTarget) -> None:
+        section, where = target.section, target.where
+        self.target, self.where, self._world = target, where, target.world
         self.url = section["url"]
         self._address, self._password = _parted(self.url)
         self.headers = {str(k): str(v) for k, v in (section["headers"] or {}).items()}
         self.retries = _RETRIES if section["retries"] is None else section["retries"]
         self.timeout = parse_duration(section["timeout"] or _TIMEOUT, f"{where} timeout") / 1e6
         self.undelivered = section["undelivered"]
-        self.job, self.query, self.groups, self.revises = job, query, tuple(groups), revises
 
     def open(self, run: str) -> None:
         """Nothing to prepare: the first message shows whether the address can be reached."""
 
     def write(self, batch: int, rows: SinkRows) -> None:
         """Post the windows of a batch, one after the other."""
-        for message in messages_of(rows, self.job, self.query, self.groups, self.revises):
+        for message in messages_of(rows, self.target):
             key, text = message["key"], json_text(message)
             if message.get(REVISION):  # or a receiver would take it for the first one, repeated
                 key = f"{key}/{message[REVISION]}"

@@ -125,9 +125,9 @@ class BatchWriter:
         given = self._with_gone(given, batch)
         given.persist()
         try:
-            found = self._evaluated(given)
+            rows_of_targets = self._evaluated(given)
             self.claim()
-            for target, rows in zip(self.targets, found, strict=True):
+            for target, rows in zip(self.targets, rows_of_targets, strict=True):
                 self._write(target.sink, batch, rows)
                 if target.name is not None:
                     self._note(target.name, rows)
@@ -177,9 +177,9 @@ class BatchWriter:
     def _note(self, query: str, rows: SparkRows) -> None:
         """Keep the newest window, for those who look at the job."""
         if self.follow and rows and rows.nbytes <= _SHOWN:
-            found = pa.concat_tables(rows.tables())
-            if found.num_rows:
-                self.newest[query] = newest_window(found)
+            table = pa.concat_tables(rows.tables())
+            if table.num_rows:
+                self.newest[query] = newest_window(table)
 
     def _show(self, query: str, rows: SparkRows) -> None:
         """Hand the rows to the follower, if there is one."""

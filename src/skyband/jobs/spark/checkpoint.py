@@ -59,22 +59,16 @@ class Claim:
     """
 
     def __init__(
-        self,
-        folder: str,
-        plan: BoardPlan,
-        session: Any,
-        sources: str = "",
-        columns: Any = None,
+        self, folder: str, plan: BoardPlan, session: Any, sources: str = "", columns: Any = None
     ) -> None:
         """``columns`` is remembered beside the queries, if the caller gives it."""
-        self.folder = folder
-        self.columns = columns
-        self.columns_before: Any = None
-        self.plan = plan
+        self.folder, self.plan, self.session = folder, plan, session
         self.sources = sources
         """Differs if the sources do: Spark notes what it will read before a batch is computed."""
-        self.session = session
+        self.columns = columns
+        self.columns_before: Any = None
         self.local = "://" not in folder
+        self.mark = Path(folder) / _MARK
         self.run = uuid.uuid4().hex[:16]
         self.claimed = False
         self.new = True
@@ -83,13 +77,15 @@ class Claim:
         """Whether queries or columns were added or taken away since the folder was claimed."""
         self.known: list[str] | None = None
         """The queries that the folder was used for; None if it is new, or has only one."""
-        found = self._found()
-        if found is not None:
-            self._take(found)
-
-    @property
-    def mark(self) -> Path:
-        return Path(self.folder) / _MARK
+        path = Path(folder)
+        if self.local and path.is_dir() and not MACHINE.is_empty(path) and not self.mark.exists():
+            raise EngineError(
+                f"{folder!r} is not empty and is not the checkpoint of a Skyband job; give an "
+                "empty folder as checkpoint, or the one this job was started with"
+            )
+        record = _record_of(folder, session)
+        if record is not None:
+            self._take(record if isinstance(record, dict) else {})
 
     def prepare(self) -> None:
         """Record the run before the first batch begins."""
@@ -111,27 +107,15 @@ class Claim:
                 (Path(self.folder) / LOCK).unlink(missing_ok=True)
                 Path(self.folder).rmdir()
 
-    def _found(self) -> Any:
-        """The record in the folder; None if the folder is new."""
-        path = Path(self.folder)
-        if self.local and path.is_dir() and not MACHINE.is_empty(path) and not self.mark.exists():
-            raise EngineError(
-                f"{self.folder!r} is not empty and is not the checkpoint of a Skyband job; "
-                "give an empty folder as checkpoint, or the one this job was started with"
-            )
-        return _record_of(self.folder, self.session)
-
-    def _take(self, found: Any) -> None:
-        record = found if isinstance(found, dict) else {}
+    def _take(self, record: dict[str, Any]) -> None:
+        """Go on from what is recorded in the folder."""
         if self.local and not record.get("claimed", record.get("engine") == "local"):
             try:
                 self.plan.check_identity(record.get("identity"))
                 free = record.get("sources", self.sources) != self.sources
             except SkybandError:
                 free = True
-            if (
-                free and "run" in record
-            ):  # left by a first start that failed before it wrote a batch
+            if free and "run" in record:  # left by a first start that failed before a batch
                 MACHINE.clear(Path(self.folder), _MARK)
                 return
         if record.get("engine") == "local":
@@ -143,13 +127,13 @@ class Claim:
             self.plan.check_identity(record.get("identity"))
         except SkybandError as problem:
             raise EngineError(f"checkpoint {self.folder!r}: {problem}") from None
-        self.run, self.new = str(found["run"]), False
-        self.claimed = bool(found.get("claimed"))
-        self.columns_before = found.get("columns")
+        self.run, self.new = str(record["run"]), False
+        self.claimed = bool(record.get("claimed"))
+        self.columns_before = record.get("columns")
         now = self.plan.identity, self.columns
-        self.outdated = (found.get("identity"), self.columns_before) != now
-        known = found["identity"]["board"]
-        self.known = list(known) if self.claimed and not self.plan.alone else None
+        self.outdated = (record["identity"], self.columns_before) != now
+        if self.claimed and not self.plan.alone:
+            self.known = list(record["identity"]["board"])
 
     def _write(self) -> None:
         record = {"run": self.run, "claimed": self.claimed, "sources": self.sources}
@@ -253,8 +237,8 @@ def read_closing(checkpoint: str) -> Closing | None:
 def _latest(session: Any, checkpoint: str) -> int | None:
     """The greatest time of all rows, bad and late ones too; None if there was no row."""
     heads = (head for _, head, _ in read_heads(session, checkpoint))
-    found = [head["latest"] for head in heads if head.get("latest") is not None]
-    return max(found, default=None)
+    times = [head["latest"] for head in heads if head.get("latest") is not None]
+    return max(times, default=None)
 
 
 # Files of a checkpoint ----------------------------------------------------------------------------
@@ -311,9 +295,9 @@ def damaged(folder: str, reason: str) -> EngineError:
 def told_of_damage(message: str) -> str | None:
     """The line in which Spark says that a checkpoint is damaged; None if it does not."""
     for line in message.splitlines():
-        found = [at for sign in _SIGNS if (at := line.find(sign)) >= 0]
-        if found:
-            text = line[min(found) :]  # what comes before names the query and its runs
+        places = [at for sign in _SIGNS if (at := line.find(sign)) >= 0]
+        if places:
+            text = line[min(places) :]  # what comes before names the query and its runs
             return re.sub(r"^([A-Z_.]+)\]", r"\1:", text).strip()
     return None
 
@@ -330,8 +314,8 @@ def check_logs(folder: str, query: str = "answers") -> None:
     if (planned or done) and not (inner / "metadata").exists():
         raise damaged(folder, "metadata is missing")
     logs = [path for log in _LOGS for each in inner.glob(log) for path in _files(each)]
-    found = [_problem(path, inner) for path in [inner / "metadata", *logs] if path.exists()]
-    for problem in filter(None, found):
+    problems = [_problem(path, inner) for path in [inner / "metadata", *logs] if path.exists()]
+    for problem in filter(None, problems):
         raise damaged(folder, problem)
     for path in inner.glob("state/*/_stateSchema/*/[0-9]*"):
         with path.open("rb") as schema:

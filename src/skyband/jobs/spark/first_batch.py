@@ -1,8 +1,7 @@
 """A look at a job's first batch before it starts, to choose the number of shards.
 
 Of files, some rows of the newest one and the bytes of all are looked at; of a topic, the newest
-records and how many there are; of a generated stream, how many rows a batch has and, if these are
-many, some rows as the source would make them. A socket cannot be looked at.
+records and how many there are.
 """
 
 from __future__ import annotations
@@ -17,13 +16,11 @@ import pyarrow as pa
 
 from skyband.data.json_records import read_records
 from skyband.errors import EngineError
-from skyband.jobs.checks import read_by_workers
 from skyband.jobs.ddl import arrow_schema
 from skyband.jobs.job import Job, JobSection
 from skyband.jobs.places import client_options, require_kafka
 from skyband.jobs.spark.checkpoint import recorded_shards
-from skyband.jobs.spark.reading import generated, worker_files
-from skyband.spark import sharding
+from skyband.jobs.spark.reading import worker_files
 from skyband.spark.file_options import FORMATS, read_options
 from skyband.spark.locations import newest_here
 from skyband.spark.sessions import local_cores
@@ -48,7 +45,7 @@ def newest_records(source: JobSection, enough: int, seconds: float) -> FirstRows
 
     A job that begins with what comes next has as many as come in ``seconds``.
     """
-    if not read_by_workers(source):
+    if not source.by_workers:
         return "only Spark can read the records of the topic"
     try:
         kafka = require_kafka()
@@ -123,17 +120,12 @@ def _newest(
 
 
 _ALL = 1 << 30
-_ROW_BYTES = 50
-"""What a row may add to the summaries at most, more or less: one in each of many groups does."""
 _SECONDS = 10.0
 """Seconds of a stream that a batch holds if the job does not say it: it may fall behind a bit."""
 
 
 def sharded(job: Job, session: Any = None) -> Job:
-    """The job with its number of shards.
-
-    A remote checkpoint, and rows that only Spark can make, need a ``session``.
-    """
+    """The job with its number of shards; a remote checkpoint needs a ``session``."""
     return job if job.shards is not None else replace(job, shards=job_split(job, session).shards)
 
 
@@ -146,7 +138,7 @@ def job_split(job: Job, session: Any = None) -> ShardChoice:
     recorded = recorded_shards(job.checkpoint, session)
     if recorded is not None:
         return ShardChoice(recorded, "as when its checkpoint was started")
-    looks = {name: partial(_first, job, source, session) for name, source in job.sources.items()}
+    looks = {name: partial(_first, job, source) for name, source in job.sources.items()}
     return looked_split(list(job.queries.values()), looks, partial(local_cores, job.master))
 
 
@@ -156,14 +148,13 @@ def seconds_per_batch(job: Job) -> float:
     return _SECONDS if every is None else max(1.0, parse_duration(every, "every") / 1e6)
 
 
-def _first(job: Job, source: JobSection, session: Any) -> FirstRows | str:
+def _first(job: Job, source: JobSection) -> FirstRows | str:
     if source.kind == "files":
         return _of_files(source)
-    if source.kind == "rate":
-        return _of_rate(job, source, session)
     if source.kind == "kafka":
         return newest_records(source, ENOUGH, seconds_per_batch(job))
-    return f"a {source.kind} cannot be looked at before the job starts"
+    name = "generated stream" if source.kind == "rate" else source.kind
+    return f"a {name} cannot be looked at before the job starts"
 
 
 def _of_files(source: JobSection) -> FirstRows | str:
@@ -177,24 +168,3 @@ def _of_files(source: JobSection) -> FirstRows | str:
         return "there are no files yet"
     files = worker_files(None, source)
     return rows_of_files(files.form, files.types, uris[: files.files_per_batch])
-
-
-def _rows(job: Job, source: JobSection) -> int:
-    """The rows of a batch of a generated stream."""
-    per_second = source["rows_per_second"] or 1
-    return int(source["rows_per_batch"] or round(per_second * seconds_per_batch(job)))
-
-
-def _few(rows: int) -> bool:
-    return rows * _ROW_BYTES < sharding.KEY_BYTES
-
-
-def _of_rate(job: Job, source: JobSection, session: Any) -> FirstRows | str:
-    """Rows of a generated stream, made by Spark if a batch has many of them."""
-    rows = _rows(job, source)
-    if _few(rows):
-        return f"a batch has only about {rows:,} rows"
-    if session is None:
-        return "rows are looked at when the job starts, because only Spark can generate them"
-    few = min(rows, ENOUGH)
-    return FirstRows(generated(session, source, few, rows), rows)

@@ -7,21 +7,18 @@ along with all others (``skyband.spark.summarise``), so nothing is filtered out 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import reduce
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812 - as every Spark program has it
 from pyspark.sql.types import StringType, StructType
 
 from skyband.data.letters import RAW, UNREAD, CarriedColumns
 from skyband.errors import SchemaError
-from skyband.jobs.checks import read_by_workers
 from skyband.jobs.job import JobSection, source_table
 from skyband.spark.file_source import WorkerFiles, make_files
 from skyband.spark.json_source import json_frame
@@ -40,7 +37,7 @@ def read_source(
 ) -> tuple[Any, CarriedColumns]:
     """The records of a source as columns, and which of them travel with the query's columns."""
     try:
-        if source.kind == "files" and read_by_workers(source):
+        if source.kind == "files" and source.by_workers:
             return _by_workers(worker_files(session, source), letters)
         with in_utc(session):
             frame, carried = _READERS[source.kind](session, source, letters)
@@ -138,18 +135,6 @@ def _rate(session: Any, source: JobSection, letters: bool) -> tuple[Any, Carried
     return session.readStream.format("rate").option("rowsPerSecond", rows).load(), CarriedColumns()
 
 
-def generated(session: Any, source: JobSection, few: int, rows: int) -> pa.Table:
-    """Some rows as the source would make them, spread over the time of so many."""
-    per_second = source["rows_per_second"] or rows
-    step = max(1, 1_000_000 * rows // few // per_second)
-    micros = F.lit(time.time_ns() // 1_000) + F.col("id") * F.lit(step)
-    with in_utc(session):
-        plain = session.range(few).select(
-            F.timestamp_micros(micros).alias("timestamp"), F.col("id").alias("value")
-        )
-        return _chosen(plain, source, CarriedColumns()).toArrow()
-
-
 def _socket(session: Any, source: JobSection, letters: bool) -> tuple[Any, CarriedColumns]:
     reader = session.readStream.format("socket")
     lines = reader.option("host", source["host"]).option("port", source["port"]).load()
@@ -171,7 +156,7 @@ def _parsed(frame: Any, source: JobSection, origin: dict[str, str]) -> tuple[Any
     """Parse values into columns; a record that does not match the schema is marked."""
     kind = source["format"] or "json"
     beside = list(origin.values())
-    if read_by_workers(source):
+    if source.by_workers:
         read = json_frame(frame, source["schema"], origin)
         return read, read.carried
     if kind == "text":

@@ -19,14 +19,13 @@ import pyarrow.fs
 from pyspark.errors import StreamingQueryException
 
 from skyband.answers.changes import asked_changes
-from skyband.data.letters import LETTERS
+from skyband.data.letters import LETTERS, CarriedColumns
 from skyband.embedded.snapshots import BoardDiff
 from skyband.engine.intake import RowLimits
 from skyband.errors import EngineError
-from skyband.jobs.checks import read_by_workers
 from skyband.jobs.job import Job, check_columns
-from skyband.jobs.limits import row_limits
 from skyband.jobs.report import Report, Tell, changed_lines
+from skyband.jobs.sinks.base import row_limits
 from skyband.jobs.sinks.files import letters_sink, sink_of
 from skyband.jobs.spark.batches import BatchWriter, Follower, SinkColumns
 from skyband.jobs.spark.checkpoint import (
@@ -157,10 +156,6 @@ class RunningJob:
     metrics: Metrics | None
     plan: BoardPlan
 
-    def problem(self, found: Exception) -> str:
-        """The error that stopped it."""
-        return str(self.writer.problem or error_of(found))
-
     def finish_batch(self) -> None:
         """Wait some seconds for the current batch, so that its commit is not interrupted."""
         until = time.monotonic() + _FINISH
@@ -183,8 +178,7 @@ def start(job: Job, session: Any, follower: Follower | None = None) -> RunningJo
     """Start the job in a session; nothing is left behind if it cannot be started."""
     job = sharded(job, session)
     sinks = {name: sink_of(job, name) for name in job.sinks}
-    read = _BoundSources(job, session, row_limits(job, sinks))
-    plan = read.plan()
+    plan, frames, carried = _bound(job, session, row_limits(job, sinks))
     check_session(session, streaming=True)
     advise_partitions(session, plan.keys)
     claim = Claim(job.checkpoint, plan, session, job.reads, job.columns)
@@ -201,7 +195,9 @@ def start(job: Job, session: Any, follower: Follower | None = None) -> RunningJo
     ]
     if dead is not None:
         targets.append(SinkColumns(dead, "letters", LETTERS))
-    writer = BatchWriter(targets, claim.confirm, read.listed().gone, job.on_bad, follower)
+    of_files = {i: n for i, n in enumerate(frames) if isinstance(frames[n], WorkerFiles)}
+    listed = Listed(f"{job.checkpoint}/answers", of_files)
+    writer = BatchWriter(targets, claim.confirm, listed.gone, job.on_bad, follower)
     metrics = Metrics(job, session) if job.metrics else None
     try:
         claim.prepare()
@@ -209,7 +205,7 @@ def start(job: Job, session: Any, follower: Follower | None = None) -> RunningJo
             follower.started(plan.plans)
             plan = promising(plan)
             writer.promised = {n: own.output for n, own in _by_name(job, plan).items()}
-        query = _started(job, packed_answers(read.frames, plan, read.carried), writer)
+        query = _started(job, packed_answers(frames, plan, carried), writer)
     except Exception as problem:
         if metrics is not None:
             metrics.close()
@@ -239,57 +235,38 @@ def _changed(job: Job, plan: BoardPlan, known: list[str] | None) -> BoardDiff:
 
 def promising(plan: BoardPlan) -> BoardPlan:
     """The same plan, whose rows carry their guarantees, unless they have columns named so."""
-    plans = {n: replace(each, bounds=_free(each)) for n, each in plan.plans.items()}
+    plans = {
+        name: replace(own, bounds=not set(PROMISE.names) & set(own.output.names))
+        for name, own in plan.plans.items()
+    }
     return replace(plan, plans=plans)
 
 
-def _free(plan: QueryPlan) -> bool:
-    return not set(PROMISE.names) & set(plan.output.names)
-
-
-class _BoundSources:
-    """The sources of a job as DataFrames, and its queries bound to them."""
-
-    def __init__(self, job: Job, session: Any, limits: Mapping[str, RowLimits]) -> None:
-        self.job, self.session, self.limits = job, session, limits
-        self.letters = job.writes_letters
-        read = {
-            name: read_source(session, name, section, self.letters)
-            for name, section in job.sources.items()
-        }
-        self.frames = {name: frame for name, (frame, _) in read.items()}
-        self.carried = {name: beside for name, (_, beside) in read.items()}
-
-    def plan(self) -> BoardPlan:
-        """The plan of all queries."""
-        job = self.job
-        frames = {n: frame.drop(*self.carried[n].hidden) for n, frame in self.frames.items()}
-        shown = frames.get("", frames)
-        settings = {"shards": job.shards, "on_bad": job.on_bad}
-        board, _ = plan_of(shown, job.asked, **settings)
-        changes = [asked_changes("changes", job.changes_of(name)) for name in job.queries]
-        plans = {
-            name: replace(own, changes=kinds, letters=self.letters, limits=limits)
-            for (name, own), kinds, limits in zip(
-                board.plans.items(),
-                changes,
-                [self.limits[name] for name in job.queries],
-                strict=True,
-            )
-        }
-        late = None
-        if job.late == "letters":
-            late = _absolute(f"{job.checkpoint}/answers")
-        return replace(board, plans=plans, closing=read_closing(job.checkpoint), late=late)
-
-    def listed(self) -> Listed:
-        """The files that each source of files has found."""
-        found = {i: n for i, n in enumerate(self.frames) if isinstance(self.frames[n], WorkerFiles)}
-        return Listed(f"{self.job.checkpoint}/answers", found)
-
-
-def _absolute(folder: str) -> str:
-    return folder if "://" in folder else str(Path(folder).absolute())
+def _bound(
+    job: Job, session: Any, limits: Mapping[str, RowLimits]
+) -> tuple[BoardPlan, dict[str, Any], dict[str, CarriedColumns]]:
+    """The plan of all queries, the sources as DataFrames, and the columns carried beside them."""
+    letters = job.writes_letters
+    frames, carried = {}, {}
+    for name, section in job.sources.items():
+        frames[name], carried[name] = read_source(session, name, section, letters)
+    plain = {name: frame.drop(*carried[name].hidden) for name, frame in frames.items()}
+    board, _ = plan_of(plain.get("", plain), job.asked, shards=job.shards, on_bad=job.on_bad)
+    plans = {
+        own_name: replace(
+            own,
+            changes=asked_changes("changes", job.changes_of(name)),
+            letters=letters,
+            limits=limits[name],
+        )
+        for (own_name, own), name in zip(board.plans.items(), job.queries, strict=True)
+    }
+    late = None
+    if job.late == "letters":
+        folder = f"{job.checkpoint}/answers"
+        late = folder if "://" in folder else str(Path(folder).absolute())
+    board = replace(board, plans=plans, closing=read_closing(job.checkpoint), late=late)
+    return board, frames, carried
 
 
 def _started(job: Job, frame: Any, writer: BatchWriter) -> Any:
@@ -310,13 +287,10 @@ class SparkReports:
 
     def __init__(self) -> None:
         self.running: RunningJob | None = None
+        """The job as it was started last; it goes on where another start ended."""
         self.progress = Progress()
         self.batch = -1
         self.newest: dict[str, pa.Table] = {}
-
-    def follow(self, running: RunningJob) -> None:
-        """Tell of this one from now on; it goes on where another one ended."""
-        self.running = running
 
     def tell(self, tell: Tell | None) -> None:
         """Report the batches that ended since the last call, the last of them in full."""
@@ -358,17 +332,17 @@ def packages_of(kinds: set[str], formats: set[str]) -> list[str]:
     """Maven artifacts that sources and sinks of these kinds need in addition to Spark."""
     from importlib.metadata import version
 
-    found = []
+    artifacts = []
     if "kafka" in kinds:
-        found.append(f"org.apache.spark:spark-sql-kafka-0-10_2.13:{version('pyspark')}")
+        artifacts.append(f"org.apache.spark:spark-sql-kafka-0-10_2.13:{version('pyspark')}")
     if "avro" in formats:
-        found.append(f"org.apache.spark:spark-avro_2.13:{version('pyspark')}")
-    if found and any("dev" in each for each in found):
+        artifacts.append(f"org.apache.spark:spark-avro_2.13:{version('pyspark')}")
+    if artifacts and any("dev" in each for each in artifacts):
         raise EngineError(
             "a development build of PySpark has no published connectors; give jars of a release "
             "as spark.jars in [spark]"
         )
-    return found
+    return artifacts
 
 
 _SLOW_START = "Python worker failed to connect back"
@@ -442,7 +416,7 @@ def _run(job: Job, session: Any, stop: Stop, tell: Tell | None, follower: Follow
         attempts -= 1
         running = start(job, session, follower)
         running.writer.follow = tell is not None
-        reports.follow(running)
+        reports.running = running
         try:
             while not stop.asked() and not running.query.awaitTermination(_LOOK):
                 reports.tell(tell)
@@ -453,7 +427,8 @@ def _run(job: Job, session: Any, stop: Stop, tell: Tell | None, follower: Follow
             attempts += 1  # the batch that closes the job is run by another start
         except StreamingQueryException as problem:
             if _SLOW_START not in str(problem) or not attempts:
-                raise _stopped(job, running.problem(problem), problem) from problem
+                reason = str(running.writer.problem or error_of(problem))
+                raise _stopped(job, reason, problem) from problem
             log.warning("%s: a Python worker was too slow to start; trying again", job.name)
         finally:
             if stop.asked():
@@ -465,8 +440,8 @@ def _run(job: Job, session: Any, stop: Stop, tell: Tell | None, follower: Follow
 
 def _stopped(job: Job, reason: str, problem: Exception) -> EngineError:
     """What stopped a job, and what to do."""
-    if found := told_of_damage(f"{reason}\n{problem}"):
-        return damaged(job.checkpoint, found)
+    if line := told_of_damage(f"{reason}\n{problem}"):
+        return damaged(job.checkpoint, line)
     return EngineError(
         f"the job stopped: {reason}. Fix the cause and start it again: it resumes from "
         f"{job.checkpoint!r}"
@@ -500,4 +475,4 @@ def session_of(job: Job, verbose: bool = True) -> Any:
 def _works_in_python(job: Job) -> bool:
     """Whether the JVM of a job on this machine has little to do: no row passes through it."""
     local = local_cores(job.master) is not None
-    return local and all(s.kind == "files" and read_by_workers(s) for s in job.sources.values())
+    return local and all(s.kind == "files" and s.by_workers for s in job.sources.values())

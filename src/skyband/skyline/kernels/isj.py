@@ -48,6 +48,15 @@ class CellSide(NamedTuple):
     segments: int
 
 
+class SideStart(NamedTuple):
+    """Where a window begins on one side."""
+
+    low: int  # the position of its first row
+    expired: int  # the number of the first live row
+    sky: Ints  # the local skyline of layer 1
+    served: bool  # whether that is known
+
+
 class Index(NamedTuple):
     """The rows that are still in play, cell by cell, in the order of their positions."""
 
@@ -242,22 +251,18 @@ class Sharing(NamedTuple):
 
 
 @jit
-def unshared() -> Fabric:
-    """A fabric without entries."""
-    none = np.zeros(0, np.int64)
-    return Fabric(none, none, np.zeros(1, np.int64), np.zeros(0, np.bool_), 0)
-
-
-@jit
 def local_sky(
-    side: CellSide, active: Ints, expired: int, layer: int, at: int, before: Fabric, made: Fabric,
-    sharing: Sharing, stop: int, counts: Ints, shares: Ints,
+    side: CellSide, start: SideStart, active: Ints, layer: int, at: int, before: Fabric,
+    made: Fabric, sharing: Sharing, stop: int, counts: Ints, shares: Ints,
 ) -> tuple[Ints, Fabric, int]:  # fmt: skip
     """The local skyline of a side's active rows, positions ascending, in one layer.
 
     ``before`` is the previous window's fabric and ``made`` this one's, which grows. Returns also
     that and the first layer that is recomputed.
     """
+    if layer == 1 and start.served:
+        shares[GRAPH] += 1
+        return start.sky, made, stop
     entry = 2 * (layer - 2) + at
     if layer >= stop:
         shares[RECOMPUTED] += 1
@@ -269,7 +274,7 @@ def local_sky(
         low, high = before.offsets[entry], before.offsets[entry + 1]
         known, linked = before.known[low:high], before.linked[entry]
         parents = before.parents[low:high]
-    numbers = active + expired
+    numbers = active + start.expired
     if sharing.choose:
         few = len(active) < sharing.few
         if few or _common(numbers, known) < _PAYS * len(numbers):
@@ -281,7 +286,7 @@ def local_sky(
         known, parents = known[:0], parents[:0]
     shares[SHARED if linked else RECOMPUTED] += 1
     numbers, parents, sky = local_update(
-        side.points, side.segment, known, parents, active, expired, counts
+        side.points, side.segment, known, parents, active, start.expired, counts
     )
     return sky, _with_entry(made, numbers, parents, True), stop
 
@@ -337,15 +342,6 @@ class Results(NamedTuple):
     size: int
 
 
-class SideStart(NamedTuple):
-    """Where a window begins on one side."""
-
-    low: int  # the position of its first row
-    expired: int  # the number of the first live row
-    sky: Ints  # the local skyline of layer 1
-    served: bool  # whether that is known
-
-
 @kernel
 def join_window(
     left: CellSide, right: CellSide, starts: tuple[SideStart, SideStart], fabric: Fabric,
@@ -367,15 +363,16 @@ def join_window(
     sizes = np.zeros((16, 2), np.int64)
     layer = 0
     stop = sharing.stop
-    made = unshared()
+    none = np.zeros(0, np.int64)
+    made = Fabric(none, none, np.zeros(1, np.int64), np.zeros(0, np.bool_), 0)
     while len(left_active) and len(right_active):
         sizes = with_room(sizes, layer, layer + 1)
         sizes[layer, LEFT], sizes[layer, RIGHT] = len(left_active), len(right_active)
         layer += 1
-        left_sky, made, stop = _layer_sky(
+        left_sky, made, stop = local_sky(
             left, one, left_active, layer, 0, fabric, made, sharing, stop, local_counts, shares
         )
-        right_sky, made, stop = _layer_sky(
+        right_sky, made, stop = local_sky(
             right, two, right_active, layer, 1, fabric, made, sharing, stop, local_counts, shares
         )
         lefts, rights, results = join_layer(
@@ -386,20 +383,6 @@ def join_window(
         right_active = remaining(right_active, right_gone)
         counts[PRUNED] += before - len(left_active) - len(right_active)
     return results.pairs[: results.size], sizes[:layer], made
-
-
-@jit
-def _layer_sky(
-    side: CellSide, start: SideStart, active: Ints, layer: int, at: int, before: Fabric,
-    made: Fabric, sharing: Sharing, stop: int, counts: Ints, shares: Ints,
-) -> tuple[Ints, Fabric, int]:  # fmt: skip
-    """The local skyline of one side in one layer, as ``local_sky`` has it, unless it is known."""
-    if layer == 1 and start.served:
-        shares[GRAPH] += 1
-        return start.sky, made, stop
-    return local_sky(
-        side, active, start.expired, layer, at, before, made, sharing, stop, counts, shares
-    )
 
 
 @jit

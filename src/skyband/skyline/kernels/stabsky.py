@@ -16,14 +16,7 @@ from skyband.arrays import Codes, Ints, Mask
 from skyband.kernels.arrange import with_room
 from skyband.kernels.jit import jit
 from skyband.kernels.patient import kernel
-from skyband.skyline.kernels.dominance import (
-    BETTER,
-    EQUAL,
-    WORSE,
-    codes_of,
-    dominates,
-    relation,
-)
+from skyband.skyline.kernels.dominance import BETTER, EQUAL, WORSE, codes_of, dominates, relation
 
 ALWAYS = np.int64(-(2**62))
 """``since`` of a row that nothing older dominates."""
@@ -31,7 +24,8 @@ ALWAYS = np.int64(-(2**62))
 COMPARISONS, REDUNDANT, EXPIRED, EDGES = 0, 1, 2, 3
 
 _BLOCK = 16  # members whose codes are compared at a time
-_MANY = 64  # new rows per group, from which on codes pay
+_MANY = 64  # new rows per group, from which on codes pay if there are as many members,
+_FEW = 3  # or more than so many dimensions, which make many members of the new rows
 
 
 class Work(NamedTuple):
@@ -97,7 +91,8 @@ def stab_fold(
     total, windows = sizes.sum() + len(fresh.slot), len(reads.end)
     left, kept = _empty_members(total, m.points.shape[1]), np.empty(len(groups), np.int64)
     known, codes, high = len(m.slot), m.slot, 0
-    if len(fresh.slot) >= _MANY * len(groups):
+    wide = m.points.shape[1] > _FEW or sizes.sum() >= _MANY * len(groups)
+    if wide and len(fresh.slot) >= _MANY * len(groups):
         codes, high = codes_of(m.points, known, fresh.points)
     work = Work(
         np.zeros(total, np.bool_), np.empty(total, np.int64), np.zeros(total, np.int64), high

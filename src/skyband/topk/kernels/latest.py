@@ -2,7 +2,7 @@
 
 A row is live from its pane on, until its id has a later row or its pane has left the window. The
 best few live rows of a group are kept as a sorted list: all that reach a *bar*. If so many of them
-go that fewer than k are left, the list is made again from all live rows, with room for a few times
+go that fewer than k are left, the list is rebuilt from all live rows, with room for a few times
 k of them, so that this is rarely needed.
 """
 

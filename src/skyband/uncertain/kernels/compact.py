@@ -13,7 +13,7 @@ from skyband.arrays import Floats, Ints
 from skyband.kernels.jit import jit
 from skyband.kernels.patient import kernel
 from skyband.kernels.sorting import sort_best
-from skyband.uncertain.kernels.types import KEEP, SemanticsCode
+from skyband.uncertain.kernels.types import KEEP, SemanticsCode, UncertainRowsState
 
 KINDS = ("pk-topk", "pt-k", "u-kranks", "u-topk")
 _PK, _RANKS, _VECTOR = 0, 2, 3
@@ -310,6 +310,12 @@ def compact_end(rule: SemanticsCode, prob: Floats, slots: Ints, n: int, slack: f
     if rule.kind == _VECTOR:
         return _scan_vectors(prob, slots, n, rule.k, slack, np.empty(rule.k, np.int64))[0]
     return _scan_chances(rule, prob, slots, n, slack, np.empty(n))
+
+
+@jit
+def set_end(rows: UncertainRowsState, slots: Ints, n: int) -> int:
+    """How many of n slots in row order form a compact set that is kept; -1 if there is none."""
+    return compact_end(rows.rule, rows.prob, slots, n, KEEP)
 
 
 @jit

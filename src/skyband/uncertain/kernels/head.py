@@ -14,17 +14,9 @@ from skyband.arrays import Floats, Ints
 from skyband.kernels.arrange import with_room
 from skyband.kernels.jit import jit
 from skyband.kernels.patient import kernel
-from skyband.uncertain.kernels.compact import answer, compact_end
+from skyband.uncertain.kernels.compact import answer, set_end
 from skyband.uncertain.kernels.queue import updated
-from skyband.uncertain.kernels.types import (
-    KEEP,
-    SemanticsCode,
-    UncertainRowsState,
-    better,
-    merged,
-    oldest_pane,
-    without,
-)
+from skyband.uncertain.kernels.types import UncertainRowsState, better, merged, oldest_pane, without
 
 
 class Head(NamedTuple):
@@ -58,23 +50,21 @@ def head_of(rows: UncertainRowsState, slots: Ints, is_open: bool) -> Head:
 
 
 @jit
-def _entered(
-    rule: SemanticsCode, rows: UncertainRowsState, head: Head, low: int, high: int
-) -> Head:
+def _entered(rows: UncertainRowsState, head: Head, low: int, high: int) -> Head:
     """The head with the rows of a pane, which are the slots [low, high)."""
     old, fresh = head.slots, np.arange(low, high)
     both = np.empty(len(old) + len(fresh), np.int64)
     if not head.is_open:
-        size = updated(rule, rows, old, len(old), fresh, len(fresh), both)
+        size = updated(rows, old, fresh, both)
         return head_of(rows, both[:size], False)
     merged(rows, old, len(old), fresh, len(fresh), both)
-    size = compact_end(rule, rows.prob, both, len(both), KEEP)
+    size = set_end(rows, both, len(both))
     return head_of(rows, both if size < 0 else both[:size], size < 0)
 
 
 @kernel
 def walk(
-    rule: SemanticsCode, rows: UncertainRowsState, head: Head, cursor: Cursor, stamp: Ints,
+    rows: UncertainRowsState, head: Head, cursor: Cursor, stamp: Ints,
     offsets: Ints, first: Ints, end: Ints, out: WindowAnswers, final: bool,
 ) -> tuple[Head, Cursor, WindowAnswers]:  # fmt: skip
     """Take panes and read windows, until the next window starts after the head's oldest pane.
@@ -88,7 +78,7 @@ def walk(
     while True:
         if pane < len(stamp) and (window == len(first) or stamp[pane] < end[window]):
             if head.is_open or better(rows, offsets[pane], head.slots[-1]):
-                head, count = _entered(rule, rows, head, offsets[pane], offsets[pane + 1]), -1
+                head, count = _entered(rows, head, offsets[pane], offsets[pane + 1]), -1
             pane += 1
             continue
         if window == len(first):
@@ -100,9 +90,9 @@ def walk(
             n = without(rows, head.slots, len(live), first[window], live)
             head, count = head_of(rows, live[:n], True), -1
         if count < 0 and final:
-            room = max(len(head.slots), rule.k)
+            room = max(len(head.slots), rows.rule.k)
             shown, chance = np.empty(room, np.int64), np.empty(room)
-            count = answer(rule, rows.prob, head.slots, len(head.slots), shown, chance)
+            count = answer(rows.rule, rows.prob, head.slots, len(head.slots), shown, chance)
         elif count < 0:
             shown, count = head.slots, len(head.slots)
         slots = with_room(slots, written, written + count)

@@ -24,10 +24,8 @@ from skyband.arrays import Ints
 from skyband.kernels.arrange import with_room
 from skyband.kernels.jit import jit
 from skyband.kernels.patient import kernel
-from skyband.uncertain.kernels.compact import compact_end
+from skyband.uncertain.kernels.compact import set_end
 from skyband.uncertain.kernels.types import (
-    KEEP,
-    SemanticsCode,
     UncertainRowsState,
     before,
     better,
@@ -66,23 +64,15 @@ class Queue(NamedTuple):
 
 
 @jit
-def updated(
-    rule: SemanticsCode,
-    rows: UncertainRowsState,
-    old: Ints,
-    n: int,
-    fresh: Ints,
-    n_fresh: int,
-    out: Ints,
-) -> int:
+def updated(rows: UncertainRowsState, old: Ints, fresh: Ints, out: Ints) -> int:
     """The compact set of a compact set and new rows (theorem 3.2), written to ``out``.
 
     New rows after its lowest row cannot enter. If rounding hides an end that must exist, all rows
     are kept.
     """
-    count = before(rows, fresh, n_fresh, old[n - 1])
-    total = merged(rows, old, n, fresh, count, out)
-    end = compact_end(rule, rows.prob, out, total, KEEP)
+    count = before(rows, fresh, len(fresh), old[-1])
+    total = merged(rows, old, len(old), fresh, count, out)
+    end = set_end(rows, out, total)
     return end if end > 0 else total
 
 
@@ -224,16 +214,14 @@ def tail_from(rows: UncertainRowsState, q: Queue, first: int) -> Ints:
 
 
 @jit
-def newest_set(
-    rule: SemanticsCode, rows: UncertainRowsState, q: Queue, high: int
-) -> tuple[Ints, int]:
+def newest_set(rows: UncertainRowsState, q: Queue, high: int) -> tuple[Ints, int]:
     """The compact set of the newest rows, and its size; the rows then start after its oldest pane.
 
     Call it until there is none: the rows left may admit another.
     """
     num = q.num
     slots = sort_slots(rows, num[TAIL], high)
-    end = compact_end(rule, rows.prob, slots, len(slots), KEEP)
+    end = set_end(rows, slots, len(slots))
     if end > 0:
         num[MADE] += 1
         num[TAIL] = from_pane(rows, num[TAIL], high, oldest_pane(rows, slots, end) + 1)
@@ -241,9 +229,7 @@ def newest_set(
 
 
 @jit
-def update_entries(
-    rule: SemanticsCode, rows: UncertainRowsState, q: Queue, fresh: Ints, high: int
-) -> Queue:
+def update_entries(rows: UncertainRowsState, q: Queue, fresh: Ints, high: int) -> Queue:
     """Update the compact sets that sorted new rows enter; sets that become equal are merged."""
     num = q.num
     first, last = num[FIRST], num[LAST]
@@ -258,7 +244,7 @@ def update_entries(
     kept = 0
     for i in range(e, last):
         old = set_of(q, i)
-        n = updated(rule, rows, old, len(old), fresh, len(fresh), spare[at:])
+        n = updated(rows, old, fresh, spare[at:])
         num[UPDATED] += 1
         oldest = oldest_pane(rows, spare[at:], n)
         if kept > 0 and marks[kept - 1, OLDEST] == oldest:
@@ -281,34 +267,30 @@ def update_entries(
 
 
 @jit
-def csq_take(rule: SemanticsCode, rows: UncertainRowsState, q: Queue, low: int, high: int) -> Queue:
+def csq_take(rows: UncertainRowsState, q: Queue, low: int, high: int) -> Queue:
     """Add a pane (algorithm 1)."""
-    q = update_entries(rule, rows, q, arrived(q, low, high), high)
+    q = update_entries(rows, q, arrived(q, low, high), high)
     while True:
-        slots, n = newest_set(rule, rows, q, high)
+        slots, n = newest_set(rows, q, high)
         if n < 0:
             return q
         q = append_set(rows, q, slots, n)
 
 
 @jit
-def _take_panes(
-    rule: SemanticsCode, rows: UncertainRowsState, q: Queue, offsets: Ints, gone: Ints
-) -> Queue:
+def _take_panes(rows: UncertainRowsState, q: Queue, offsets: Ints, gone: Ints) -> Queue:
     """Add panes; those before ``gone[i]`` expire before pane i, the last of them at the end."""
     for i in range(len(offsets) - 1):
         drop_old(rows, q, gone[i])
-        q = csq_take(rule, rows, q, offsets[i], offsets[i + 1])
+        q = csq_take(rows, q, offsets[i], offsets[i + 1])
     drop_old(rows, q, gone[-1])
     return q
 
 
 @kernel
-def csq_fold(
-    rule: SemanticsCode, rows: UncertainRowsState, q: Queue, offsets: Ints, gone: Ints
-) -> Queue:
+def csq_fold(rows: UncertainRowsState, q: Queue, offsets: Ints, gone: Ints) -> Queue:
     """Add panes, see ``_take_panes``."""
-    return _take_panes(rule, rows, q, offsets, gone)
+    return _take_panes(rows, q, offsets, gone)
 
 
 @kernel
@@ -412,13 +394,11 @@ def _compressed(rows: UncertainRowsState, q: Queue) -> Queue:
 
 
 @kernel
-def ccsq_fold(
-    rule: SemanticsCode, rows: UncertainRowsState, q: Queue, offsets: Ints, gone: Ints
-) -> Queue:
+def ccsq_fold(rows: UncertainRowsState, q: Queue, offsets: Ints, gone: Ints) -> Queue:
     """Add panes, see ``_take_panes``."""
     if len(offsets) == 1:
-        return _take_panes(rule, rows, q, offsets, gone)
-    return _compressed(rows, _take_panes(rule, rows, _restored(rows, q), offsets, gone))
+        return _take_panes(rows, q, offsets, gone)
+    return _compressed(rows, _take_panes(rows, _restored(rows, q), offsets, gone))
 
 
 @kernel

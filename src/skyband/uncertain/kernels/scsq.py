@@ -12,9 +12,10 @@ import numpy as np
 
 from skyband.arrays import Ints
 from skyband.kernels.arrange import with_room
+from skyband.kernels.borrow import copy_rows
 from skyband.kernels.jit import jit
 from skyband.kernels.patient import kernel
-from skyband.uncertain.kernels.compact import compact_end
+from skyband.uncertain.kernels.compact import set_end
 from skyband.uncertain.kernels.queue import (
     BEGIN,
     BOUND,
@@ -45,8 +46,6 @@ from skyband.uncertain.kernels.queue import (
     used,
 )
 from skyband.uncertain.kernels.types import (
-    KEEP,
-    SemanticsCode,
     UncertainRowsState,
     before,
     better,
@@ -54,6 +53,7 @@ from skyband.uncertain.kernels.types import (
     oldest_pane,
     since,
     sort_before,
+    sort_list,
     sort_slots,
     without,
 )
@@ -145,14 +145,12 @@ def _expire(rows: UncertainRowsState, q: Queue, first: int) -> None:
 
 
 @kernel
-def scsq_fold(
-    rule: SemanticsCode, rows: UncertainRowsState, q: Queue, offsets: Ints, gone: Ints
-) -> Queue:
+def scsq_fold(rows: UncertainRowsState, q: Queue, offsets: Ints, gone: Ints) -> Queue:
     """Add panes as in CSQ, then merge segments; ``gone`` as there."""
     for i in range(len(offsets)):
         _expire(rows, q, gone[i])
         if i + 1 < len(offsets):
-            q = csq_take(rule, rows, q, offsets[i], offsets[i + 1])
+            q = csq_take(rows, q, offsets[i], offsets[i + 1])
         q = _settle(rows, q)
     return q
 
@@ -191,7 +189,7 @@ def _pane_starts(rows: UncertainRowsState, low: int, high: int) -> Ints:
 
 @jit
 def _newest_set(
-    rule: SemanticsCode, rows: UncertainRowsState, starts: Ints, high: int, largest: int
+    rows: UncertainRowsState, starts: Ints, high: int, largest: int
 ) -> tuple[int, Ints, int]:
     """The last pane such that the rows from there on admit a compact set; its slots and its size.
 
@@ -199,7 +197,7 @@ def _newest_set(
     is none.
     """
     low, top = -1, len(starts) - 1
-    size = max(2 * largest, 2 * rule.k)
+    size = max(2 * largest, 2 * rows.rule.k)
     middle = top - 1
     slots = starts
     newest = starts
@@ -212,7 +210,7 @@ def _newest_set(
             newest = sort_slots(rows, starts[middle], high)
             size *= 2
         newer = since(newest, starts[middle])
-        end = compact_end(rule, rows.prob, newer, len(newer), KEEP)
+        end = set_end(rows, newer, len(newer))
         if end > 0:
             low = middle
             slots = newer
@@ -225,7 +223,7 @@ def _newest_set(
 
 
 @jit
-def _segments(rule: SemanticsCode, rows: UncertainRowsState, q: Queue, high: int) -> Queue:
+def _segments(rows: UncertainRowsState, q: Queue, high: int) -> Queue:
     """Build compact sets and segments over the newest rows, from the newest back (lines 5 and 6).
 
     The rows after the newest set's oldest pane stay. The paper empties the buffer, but windows that
@@ -234,7 +232,7 @@ def _segments(rule: SemanticsCode, rows: UncertainRowsState, q: Queue, high: int
     num = q.num
     tail = num[TAIL]
     starts = _pane_starts(rows, tail, high)
-    pane, slots, n = _newest_set(rule, rows, starts, high, num[LARGEST])
+    pane, slots, n = _newest_set(rows, starts, high, num[LARGEST])
     if pane < 0:
         return q
     num[MADE] += 1
@@ -272,7 +270,7 @@ def _segments(rule: SemanticsCode, rows: UncertainRowsState, q: Queue, high: int
             out = np.empty(n + m + count, np.int64)
             both = merged(rows, slots, n, segment, m, spare)
             both = merged(rows, spare, both, entering, count, out)
-            end = compact_end(rule, rows.prob, out, both, KEEP)
+            end = set_end(rows, out, both)
             slots = out
             oldest = oldest_pane(rows, out, end if end > 0 else both)
             kept = without(rows, segment, m, oldest + 1, segment)
@@ -289,10 +287,32 @@ def _segments(rule: SemanticsCode, rows: UncertainRowsState, q: Queue, high: int
     return append_staged(q, stage, marks, staged, True)
 
 
+@jit
+def _compact_set(rows: UncertainRowsState, low: int, high: int, last: int) -> Ints:
+    """The compact set of the slots [low, high) before a given one, or all these; in row order."""
+    kept = np.empty(high - low, np.int64)
+    n = 0
+    room = 8 * rows.rule.k + 16
+    for slot in range(low, high):
+        if better(rows, slot, last):
+            kept[n] = slot
+            n += 1
+            if n == room:
+                # The compact sets of parts contain that of the whole: drop the rest at once.
+                some = sort_list(rows, kept[:n].copy())
+                end = set_end(rows, some, n)
+                if end > 0:
+                    n = end
+                    last = some[end - 1]
+                    copy_rows(kept, some, n)
+                room = max(room, 2 * n)
+    some = sort_list(rows, kept[:n])
+    end = set_end(rows, some, n)
+    return some[:end] if end > 0 else some
+
+
 @kernel
-def buffer_fold(
-    rule: SemanticsCode, rows: UncertainRowsState, q: Queue, offsets: Ints, gone: Ints
-) -> Queue:
+def buffer_fold(rows: UncertainRowsState, q: Queue, offsets: Ints, gone: Ints) -> Queue:
     """Add panes to the buffer; empty it when it has kH rows, or as many as admit no set.
 
     Panes of one call are added together: no window is read between them.
@@ -307,13 +327,12 @@ def buffer_fold(
         num[FLUSHED] += 1
         if num[FIRST] < num[LAST]:
             lowest = set_of(q, num[LAST] - 1)[-1]
-            fresh = sort_before(rows, num[FRESH], high, lowest)
-            end = compact_end(rule, rows.prob, fresh, len(fresh), KEEP)
+            fresh = _compact_set(rows, num[FRESH], high, lowest)
             if len(fresh) > 0:
-                q = update_entries(rule, rows, q, fresh[:end] if end > 0 else fresh, high)
-        q = _segments(rule, rows, q, high)
+                q = update_entries(rows, q, fresh, high)
+        q = _segments(rows, q, high)
         num[FRESH] = high
     q = _settle(rows, q)
     if full:
-        num[ROOM] = max(rule.k * num[LARGEST], high - num[TAIL], rule.k)
+        num[ROOM] = max(rows.rule.k * num[LARGEST], high - num[TAIL], rows.rule.k)
     return q

@@ -31,6 +31,7 @@ class UncertainRowsState(NamedTuple):
     key: Ints
     prob: Floats
     pane: Ints
+    rule: SemanticsCode
 
 
 @jit
