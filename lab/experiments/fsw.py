@@ -39,7 +39,7 @@ QUICK = 1.0
 
 def estimate(scale: float) -> float:
     """About how many seconds of processor time a run takes: that of the rows of the real data."""
-    return 15 + (20 + 9 * SEEDS) * min(scale, 1.0)
+    return 15 + (25 + 9 * SEEDS) * min(scale, 1.0)
 
 
 def reproduce(scale: float, out: Path, progress: Progress) -> None:
