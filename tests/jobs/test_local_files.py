@@ -115,13 +115,13 @@ def test_only_needed_columns_are_read(
 ) -> None:
     written(tmp_path, "ab")
     asked: list[Any] = []
-    read = formats.ParquetFile._read
+    load = formats.ParquetFile.load
 
     def noted(self: Any, groups: Any, names: Any) -> Any:
         asked.append(names)
-        return read(self, groups, names)
+        return load(self, groups, names)
 
-    monkeypatch.setattr(formats.ParquetFile, "_read", noted)
+    monkeypatch.setattr(formats.ParquetFile, "load", noted)
     more = {"dead_letters": {"kind": "files", "path": str(tmp_path / "bad")}} if letters else {}
     run_local(job(tmp_path, **more))
     # A dead letter holds the whole row.
