@@ -114,6 +114,7 @@ def whiskers(card: Any, client: served.Client) -> None:
     answer = client.answers("sketch")[-1]
     errors = [row["error"] for row in answer["rows"]]
     assert any(errors), "the sketch was meant to be too small"
+    card.locator(".whisker").first.wait_for(state="attached", timeout=20_000)
     shown = card.locator(".whisker").evaluate_all("(all) => all.map((each) => !each.hidden)")
     assert shown == [error > 0 for error in errors]
     most = max(row["count"] for row in answer["rows"])

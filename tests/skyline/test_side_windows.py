@@ -211,7 +211,7 @@ def test_in_a_job_file() -> None:
     }
     job = parse_job(told)
     assert next(iter(job.queries.values())) == join_query(windows(10, 25, 5))
-    assert "windows trades 10 and risks 25 every 5, lateness 0" in explain(job)
+    assert "window trades 10 and risks 25 every 5" in explain(job)
     told["query"]["window"]["risks"]["count"] = 3  # type: ignore[index]
     with pytest.raises(sb.QueryError, match=r"\[query.window.risks\] has no key 'size'"):
         parse_job(told)
