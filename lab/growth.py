@@ -53,9 +53,9 @@ two values: 0 is constant, 1 is linear, and slopes that are more than linear are
 - **Only with dimensions does the cost grow faster than in proportion.** With each dimension, fewer
   rows dominate others, until most rows are part of the answer.
 
-Shards exist on Spark only, so `skyband bench spark` measures them ([tables](tables.md#spark)). Score
-top-k in batches of a million rows took 0.57 s with one shard and 0.72 s with four, and its state
-grew from 0.018 to 0.072 MB: each shard keeps k rows of its own. So use more shards only if the
+Shards exist on Spark only, so `skyband bench spark` measures them ([tables](tables.md#spark)).
+Score top-k in batches of a million rows took 0.57 s with one shard and 0.72 s with four, and its
+state grew from 0.018 to 0.072 MB: each shard keeps k rows of its own. So use more shards only if the
 summaries are large. The same tables show groups on Spark.
 """
 
