@@ -55,8 +55,8 @@ two values: 0 is constant, 1 is linear, and slopes that are more than linear are
 
 Shards exist on Spark only, so `skyband bench spark` measures them ([tables](tables.md#spark)).
 Score top-k in batches of a million rows took 0.57 s with one shard and 0.72 s with four, and its
-state grew from 0.018 to 0.072 MB: each shard keeps k rows of its own. So use more shards only if the
-summaries are large. The same tables show groups on Spark.
+state grew from 0.018 to 0.072 MB: each shard keeps k rows of its own. So use more shards only if
+the summaries are large. The same tables show groups on Spark.
 """
 
 Case = tuple[Any, sb.Query]
